@@ -70,6 +70,11 @@ int pipeline_close(struct pipeline **pipeline, struct image_size size, struct er
  * that samples of a dataset may have pipeline_close_ragged makes *pipeline one that is not open. LARDER_EINVAL,
  * LARDER_ENOMEM: it stays as it was. */
 bool pipeline_is_ragged(const struct pipeline *pipeline);
+/* pipeline_sample_bytes returns the most that an instance of a sample takes, up to pipeline_layout()->bytes, of a
+ * ragged pipeline that is not open. `count` returns how many rows the sample has in a part, UINT32_MAX if that is not
+ * known. */
+typedef uint32_t pipeline_count(const void *context, const char *part);
+uint64_t pipeline_sample_bytes(const struct pipeline *pipeline, pipeline_count *count, const void *context);
 uint64_t pipeline_try(const struct pipeline *pipeline, struct image_size size);
 int pipeline_close_ragged(struct pipeline **pipeline, uint64_t most_pixels, struct error *err);
 

@@ -28,15 +28,30 @@ static uint32_t fields_of(const struct pipeline *pipeline)
     return pipeline->n_views ? pipeline->n_views : 1;
 }
 
-/* field_most returns the most bytes that a field takes; 0: not known. */
-static uint64_t field_most(const struct pipeline *one, uint64_t most_pixels)
+/* field_most returns the most bytes of the slot that a field takes, of a sample that has so many rows in it, or fewer
+ * if a sample has at most fewer. */
+static uint64_t field_most(const struct pipeline *one, uint64_t most_pixels, uint32_t rows)
 {
-    uint64_t pixels = one->shape.width ? (uint64_t)one->shape.width * one->shape.height : most_pixels;
+    uint64_t pixels = one->shape.width ? (uint64_t)one->shape.width * one->shape.height : most_pixels, bytes;
+    rows = rows < one->rows.most ? rows : one->rows.most;
     if (one->rows.kind == ROWS_MASKS)
-        return one->rows.most * pixels;
-    if (one->rows.kind)
-        return (uint64_t)one->rows.most * one->rows.width * pixel_dtype_bytes(one->rows.dtype);
-    return pixels * one->shape.channels * pixel_dtype_bytes(one->shape.dtype);
+        bytes = rows * pixels;
+    else if (one->rows.kind)
+        bytes = (uint64_t)rows * one->rows.width * pixel_dtype_bytes(one->rows.dtype);
+    else
+        bytes = pixels * one->shape.channels * pixel_dtype_bytes(one->shape.dtype);
+    return (bytes + FIELD_PLACE_ALIGN - 1) / FIELD_PLACE_ALIGN * FIELD_PLACE_ALIGN;
+}
+
+uint64_t pipeline_sample_bytes(const struct pipeline *pipeline, pipeline_count *count, const void *context)
+{
+    CHECK(pipeline->ragged && !pipeline->open);
+    uint64_t bytes = sample_head_bytes(pipeline->layout.n);
+    for (uint32_t i = 0; i < fields_of(pipeline); i++) {
+        const struct pipeline *one = one_of(pipeline, i);
+        bytes += field_most(one, pipeline->most_pixels, one->rows.kind ? count(context, one->part) : 0);
+    }
+    return bytes;
 }
 
 /* lay_out makes the layout of a pipeline that is not open. */
@@ -49,8 +64,7 @@ static int lay_out(struct pipeline *pipeline, struct error *err)
         struct sample_field field = one_of(pipeline, i)->layout.fields[0];
         memcpy(field.name, layout->fields[i].name, sizeof field.name);
         layout->fields[i] = field;
-        uint64_t most = field_most(one_of(pipeline, i), pipeline->most_pixels);
-        bytes += (most + FIELD_PLACE_ALIGN - 1) / FIELD_PLACE_ALIGN * FIELD_PLACE_ALIGN;
+        bytes += field_most(one_of(pipeline, i), pipeline->most_pixels, UINT32_MAX);
         if (bytes > UINT32_MAX)
             return error_set(err, LARDER_EINVAL, "a sample may take over 4 GiB: make it smaller, or lower `ragged`");
     }

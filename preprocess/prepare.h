@@ -49,6 +49,7 @@ struct prepare_output {
     const struct pipeline *pipeline; /* borrowed */
     uint64_t key[3];                 /* key of the random suffix: (pipeline seed, sample, instance) */
     void *dst;      /* has room for pipeline_layout()->bytes; for the empty pipeline, for the encoded bytes */
+    uint64_t room;  /* of a ragged pipeline: how many bytes are at dst; 0: as many as the layout's */
     uint64_t bytes; /* of a ragged pipeline: set to how many of these the sample takes */
     /* The outcome. BAD_NONE: it was made. Otherwise this is why not, err says more (the caller adds the file's
      * name), and the bytes at dst are undefined. */

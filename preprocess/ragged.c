@@ -6,6 +6,7 @@
 
 void ragged_begin(struct prepare_output *output)
 {
+    output->room = output->room ? output->room : output->pipeline->layout.bytes;
     output->bytes = sample_head_bytes(output->pipeline->layout.n);
     memset(output->dst, 0, output->bytes);
 }
@@ -31,7 +32,7 @@ static int find_room(struct prepare_output *output, uint32_t number, const uint3
         uint64_t bytes = fill(&layout->fields[number], values, &place);
         place.offset = (uint32_t)output->bytes;
         bytes = (bytes + FIELD_PLACE_ALIGN - 1) / FIELD_PLACE_ALIGN * FIELD_PLACE_ALIGN;
-        if (bytes > layout->bytes - output->bytes)
+        if (bytes > output->room - output->bytes)
             return error_set(err, LARDER_EQUOTA,
                              "%s would be %u × %u, and samples have room for %llu pixels: give ragged=PIXELS, the most "
                              "that an image has in the end",

@@ -73,6 +73,24 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
     return dataset_index(dataset, id, &index) ? dataset_size(dataset, index) : ENGINE_NOT_THERE;
 }
 
+struct counted_sample {
+    const struct dataset *dataset;
+    uint32_t index;
+};
+
+static uint32_t row_count(const void *context, const char *part)
+{
+    const struct counted_sample *of = context;
+    return dataset_row_count(of->dataset, part, of->index);
+}
+
+static uint64_t made_bytes(const void *dataset, const void *program, sample_id id)
+{
+    struct counted_sample of = {.dataset = dataset};
+    CHECK(dataset_index(dataset, id, &of.index));
+    return pipeline_sample_bytes(program, row_count, &of);
+}
+
 static void on_lost(void *ctx)
 {
     struct daemon *daemon = ctx;
@@ -180,6 +198,7 @@ static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot
         .prepares_ns = workers * WORK_PER_THREAD_NS,
         .copy_bytes = COPY_BYTES,
         .sample_bytes = sample_bytes,
+        .made_bytes = made_bytes,
         .class_is_left = classes_is_left};
 }
 

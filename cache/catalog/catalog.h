@@ -209,6 +209,8 @@ const uint32_t *dataset_chunk_members(const struct dataset *dataset, uint32_t ch
 
 /* dataset_part_rows says what is known of a part of rows; false: nothing, or there is no such part. Pure. */
 bool dataset_part_rows(const struct dataset *dataset, const char *part, struct part_rows *out);
+/* dataset_row_count returns how many rows of such a part a sample has; UINT32_MAX: not known. Pure. */
+uint32_t dataset_row_count(const struct dataset *dataset, const char *part, uint32_t index);
 
 /* dataset_read reads the encoded bytes of a sample into buf, which has room for dataset_size(index). It blocks on
  * I/O. It never gives another file's bytes. err always has the file's name. The code says whose fault it is:

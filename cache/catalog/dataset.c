@@ -220,6 +220,13 @@ bool dataset_part_rows(const struct dataset *dataset, const char *part, struct p
     return source->kind->rows && source->kind->rows(source, part, out);
 }
 
+uint32_t dataset_row_count(const struct dataset *dataset, const char *part, uint32_t index)
+{
+    struct part_rows known;
+    bool is_known = dataset_part_rows(dataset, part, &known);
+    return is_known ? dataset->source->kind->row_count(dataset->source, part, index) : UINT32_MAX;
+}
+
 void dataset_packing(const struct dataset *dataset, struct packing *out)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);

@@ -416,16 +416,28 @@ static int column(const struct source *source, const char *name, const struct in
     return strcmp(name, COLUMN_NAMES) == 0 ? 0 : LARDER_ENOENT;
 }
 
-static bool rows(const struct source *source, const char *part, struct part_rows *out)
+/* rows_of returns a part of rows; NULL: there is none of this name. */
+static const struct source *rows_of(const struct source *source, const char *part)
 {
     const struct gathered *gathered = (const struct gathered *)source;
     for (uint32_t i = 0; i < gathered->n; i++) {
-        if (gathered->parts[i]->kind == &rows_kind && strcmp(gathered->head.parts[i].name, part) == 0) {
-            *out = rows_about(gathered->parts[i]);
-            return true;
-        }
+        if (gathered->parts[i]->kind == &rows_kind && strcmp(gathered->head.parts[i].name, part) == 0)
+            return gathered->parts[i];
     }
-    return false;
+    return NULL;
+}
+
+static bool rows(const struct source *source, const char *part, struct part_rows *out)
+{
+    const struct source *found = rows_of(source, part);
+    if (found)
+        *out = rows_about(found);
+    return found;
+}
+
+static uint32_t row_count(const struct source *source, const char *part, uint32_t index)
+{
+    return rows_count(rows_of(source, part), index);
 }
 
 static void destroy(struct source *source)
@@ -447,6 +459,7 @@ const struct source_kind parts_kind = {
     .identity = identity,
     .column = column,
     .rows = rows,
+    .row_count = row_count,
     .destroy = destroy,
     .place = place,
 };

@@ -13,6 +13,7 @@
 #include "cache/source/masks_cell.h"
 #include "common/check.h"
 #include "common/larder_err.h"
+#include "common/little_endian.h"
 
 #define DEPTH_MAX 4
 
@@ -286,6 +287,13 @@ static const uint8_t *bytes_of(const struct source *source, uint32_t index)
 {
     const struct numbered *made = (const struct numbered *)source;
     return made->bytes + made->begins[index];
+}
+
+/* The bytes of rows and those of masks begin with how many they are. */
+uint32_t rows_count(const struct source *source, uint32_t index)
+{
+    CHECK(source->kind == &rows_kind);
+    return get_u32(bytes_of(source, index));
 }
 
 static uint32_t read_samples(const struct source *source, struct sample_read *reads, uint32_t count, uint64_t until_ns)

@@ -23,7 +23,8 @@ int rows_index(const struct source *container, const struct source_wish *wish, b
                struct error *err);
 /* rows_about returns what is known of the part. */
 struct part_rows rows_about(const struct source *source);
-uint64_t rows_bytes(const struct source *source); /* memory of the rows of one source */
-uint64_t rows_bytes_of_all(void);                 /* and of all that there are in this process. Any thread. */
+uint32_t rows_count(const struct source *source, uint32_t index); /* of a sample */
+uint64_t rows_bytes(const struct source *source);                 /* memory of the rows of one source */
+uint64_t rows_bytes_of_all(void); /* and of all that there are in this process. Any thread. */
 
 #endif

@@ -91,6 +91,8 @@ struct source_kind {
                   struct error *err);
     /* Says what is known of a part of rows; false: nothing, or there is no such part. NULL: nothing of any. Pure. */
     bool (*rows)(const struct source *source, const char *part, struct part_rows *out);
+    /* Returns how many rows the sample has in such a part. Pure. */
+    uint32_t (*row_count)(const struct source *source, const char *part, uint32_t index);
     void (*destroy)(struct source *source); /* frees what only the kind has; NULL: nothing */
 
     /* What ranges_read asks; NULL where the kind reads otherwise. */

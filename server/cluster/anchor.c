@@ -120,8 +120,7 @@ static void put_arrive(struct anchor *anchor, const struct merge_action *from)
 {
     struct anchor_action *action = put(anchor, ANCHOR_ARRIVE, from);
     action->arrive.task = from->arrive.task;
-    action->arrive.id = from->arrive.id;
-    action->arrive.reason = from->arrive.reason;
+    action->arrive.sample = from->arrive.sample;
     action->arrive.serial = anchor->serial;
 }
 
@@ -433,7 +432,7 @@ void anchor_expect(struct anchor *anchor, uint64_t now_ns, uint32_t task, sample
     if (!anchor->elsewhere) {
         struct anchor_action *none = put(anchor, ANCHOR_ARRIVE, &(struct merge_action){.node = PEER_SELF});
         none->arrive.task = task;
-        none->arrive.id = SAMPLE_NONE;
+        none->arrive.sample.id = SAMPLE_NONE;
         none->arrive.serial = UINT64_MAX; /* no merge waits for what becomes of it */
         return;
     }
@@ -450,8 +449,8 @@ void anchor_step(struct anchor *anchor, const struct merge_event *event)
 void anchor_arrived(struct anchor *anchor, uint64_t now_ns, const struct anchor_action *action, bool taken, bool over)
 {
     see_time(anchor, now_ns);
-    anchor->counts.received += taken && !action->arrive.reason;
-    anchor->counts.refused += !taken && action->arrive.id != SAMPLE_NONE;
+    anchor->counts.received += taken && !action->arrive.sample.reason;
+    anchor->counts.refused += !taken && action->arrive.sample.id != SAMPLE_NONE;
     if (action->arrive.serial == anchor->serial && anchor->merge)
         step(anchor, (struct merge_event){.type = MERGE_TAKEN, .taken = {taken, over}});
 }

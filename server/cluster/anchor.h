@@ -59,8 +59,7 @@ struct anchor_action {
         } next;
         struct {
             uint32_t task;
-            sample_id id;
-            uint8_t reason;
+            struct merge_sample sample;
             uint64_t serial; /* passed on to anchor_arrived */
         } arrive;
         struct idset *back; /* becomes the caller's */

@@ -28,11 +28,12 @@
 #include "server/cluster/map.h"
 
 #define GUESTS_MAX 256
-#define GUESTS_ASKED_MAX 4     /* most waiting requests of a guest, and most kept answers */
-#define GUESTS_BATCH 8         /* batch size of a guest's engine job */
-#define GUESTS_PREFETCH 4      /* look-ahead of that job, in batches */
-#define GUESTS_HOLD 8          /* batches of that job that may be held for the anchor */
-#define GUESTS_SAMPLES_MAX 256 /* samples in an answer */
+#define GUESTS_ASKED_MAX 4                       /* most waiting requests of a guest, and most kept answers */
+#define GUESTS_BATCH 8                           /* batch size of a guest's engine job */
+#define GUESTS_PREFETCH 4                        /* look-ahead of that job, in batches */
+#define GUESTS_HOLD 8                            /* batches of that job that may be held for the anchor */
+#define GUESTS_SAMPLES_MAX 256                   /* samples in an answer */
+#define GUESTS_ANSWER_BYTES (UINT64_C(16) << 20) /* bytes of the samples in an answer, unless it has just one */
 #define GUESTS_WAIT_MAX_MS 5000
 #define GUESTS_STILL_NS UINT64_C(250000000)
 #define GUESTS_THROUGH_LEASES 20

@@ -49,10 +49,29 @@ static void take_ready(struct guest *guest, struct kept *kept, size_t count, boo
     }
 }
 
+/* fitting returns how many of the first that are ready an answer has room for. */
+static size_t fitting(const struct guest *guest)
+{
+    uint64_t bytes = 0;
+    size_t count = 0;
+    for (; count < guest->ready.count; count++) {
+        bytes += guest->ready.all[count].sample.reason ? 0 : guest->ready.all[count].sample.bytes;
+        if (count > 0 && bytes > GUESTS_ANSWER_BYTES)
+            break;
+    }
+    return count;
+}
+
+/* is_full tells whether there is enough for an answer to the request. */
+static bool is_full(const struct guest *guest, const struct asked *asked)
+{
+    return guest->ready.count >= asked->n || fitting(guest) < guest->ready.count;
+}
+
 /* fill makes the answer to a request of what is ready. */
 static void fill(struct guest *guest, const struct asked *asked, struct kept *kept)
 {
-    size_t count = guest->ready.count, most = asked->n + asked->extra;
+    size_t count = fitting(guest), most = asked->n + asked->extra;
     count = count < most ? count : most;
     kept->seq = asked->seq;
     take_ready(guest, kept, count, false);
@@ -92,7 +111,7 @@ void guests_serve(struct guests *guests, struct guest *guest)
     for (struct asked *asked; (asked = first_asked(guest));) {
         struct kept *kept = find_kept(guest, 0);
         bool over = waited(guests, guest, asked), some = guest->ready.count > 0 || guest->last;
-        if (!kept || !(guest->ready.count >= asked->n || guest->last || (over && some)))
+        if (!kept || !(is_full(guest, asked) || guest->last || (over && some)))
             break;
         fill(guest, asked, kept);
         tell_kept(guests, guest, asked->request, kept);

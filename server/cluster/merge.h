@@ -64,6 +64,7 @@ struct merge_sample {
     sample_id id;
     /* enum bad_reason of a sample that could not be prepared, which comes after all good ones; else 0 */
     uint8_t reason;
+    uint32_t bytes; /* of a good one: how long it is */
 };
 
 struct merge_event {
@@ -128,8 +129,7 @@ struct merge_action {
         } next;
         struct {
             uint32_t task;
-            sample_id id; /* SAMPLE_NONE: none comes */
-            uint8_t reason;
+            struct merge_sample sample; /* its id SAMPLE_NONE: none comes */
         } arrive;
     };
 };

@@ -31,8 +31,7 @@ void merge_arrive(struct merge *merge, struct part *part, struct slot slot, stru
 {
     struct merge_action *action = merge_act(merge, MERGE_ARRIVE, NULL);
     action->arrive.task = slot.task;
-    action->arrive.id = sample.id;
-    action->arrive.reason = sample.reason;
+    action->arrive.sample = sample;
     if (merge->first_arrival == merge->n_arrivals)
         merge->first_arrival = merge->n_arrivals = 0;
     merge->arrivals = xgrow(merge->arrivals, sizeof *merge->arrivals, &merge->arrivals_cap, merge->n_arrivals + 1);

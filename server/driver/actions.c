@@ -148,7 +148,8 @@ static struct worker_output worker_output(struct driver *driver, const struct en
     return (struct worker_output){.pipeline = pipeline_ref(row->pipeline),
                                   .key = {row->seed ^ (output->variant ? output->variant : driver->config.boot), index,
                                           output->instance},
-                                  .offset = output->offset};
+                                  .offset = output->offset,
+                                  .bytes = output->bytes};
 }
 
 /* copy does a PREPARE that only copies bytes. That takes less than handing it to a worker. Observers hear what it took,

@@ -114,6 +114,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
         .name = reg->name,
         .dataset = found->dataset,
         .pipeline = pipeline,
+        .program = found->pipeline,
         .slot_bytes = found->slot_bytes,
         .repeatable = !pipeline_is_random(found->pipeline),
         .raw = pipeline_layout(found->pipeline)->bytes == 0,

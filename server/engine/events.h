@@ -92,6 +92,10 @@ struct engine_config {
     /* Returns the length of a sample's encoded bytes in a job's dataset; ENGINE_NOT_THERE when the dataset does not
      * have it. Called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
+    /* Returns the most bytes that an instance of the sample takes, 1 … slot_bytes, for a job that is `sized`. It
+     * returns the same for all jobs of a pipeline that have the sample. NULL: slot_bytes. Called from engine_step
+     * only. */
+    uint64_t (*made_bytes)(const void *dataset, const void *program, sample_id id);
     /* Number of residents that one step looks at after a change to all of them; 0: as many as a step has time for. */
     uint32_t sweep_residents;
     /* Tells whether the view still has a good sample of the class that this bad sample has. NULL: classes do not
@@ -239,7 +243,7 @@ struct engine_part {
 struct engine_homes {
     /* Makes a new set with the samples of the view that have homes elsewhere when the epoch begins. NULL: none have.
      * `left` has all that comes to the ranks here in this epoch and was not received before; nothing else is given.
-     * `map` is borrowed until the job ends. LARDER_ENOMEM. The job must be dependent, and neither raw nor sized. */
+     * `map` is borrowed until the job ends. LARDER_ENOMEM. The job must be dependent, and not raw. */
     int (*elsewhere)(const void *map, uint32_t epoch, const struct bag *left, struct idset **out);
     const void *map;
 };
@@ -260,6 +264,7 @@ struct engine_job_desc {
     /* The caller's number of the pipeline, < ENGINE_PIPELINES_MAX. Two jobs have the same number exactly when their
      * pipelines are the same. */
     uint32_t pipeline;
+    const void *program; /* the caller's handle of the pipeline; it goes to made_bytes */
     uint64_t slot_bytes; /* bytes of one prepared instance, > 0 */
     /* The pipeline draws nothing at random, so the job may get an instance again, once in each epoch. All jobs with one
      * pipeline have the same value. */
@@ -411,9 +416,10 @@ struct engine_event {
             uint64_t decoded_bytes;
         } prepared;
         struct {
-            uint32_t task; /* the EXPECT's task */
-            sample_id id;  /* SAMPLE_NONE: none comes; the engine expects another one elsewhere, or draws one here */
-            int reason;    /* enum bad_reason of a sample that the other node could not prepare */
+            uint32_t task;  /* the EXPECT's task */
+            sample_id id;   /* SAMPLE_NONE: none comes; the engine expects another one elsewhere, or draws one here */
+            int reason;     /* enum bad_reason of a sample that the other node could not prepare */
+            uint32_t bytes; /* of a good one for a `sized` job: how long it is, as in `prepared`; else not read */
             /* *taken, set: the sample counts as received. Not set: the job must not get it. Then the EXPECT still needs
              * an answer, unless *over is set, which says that nobody waits for it any more. */
             bool *taken, *over;

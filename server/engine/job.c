@@ -52,7 +52,7 @@ bool job_well_formed(const struct engine_job_desc *desc)
            desc->world_size <= ENGINE_RANKS_MAX && desc->rank < part_ranks(desc) && part_well_formed(desc) &&
            (desc->inherits != ENGINE_INHERITS_JOB || desc->predecessor < JOBS_MAX) &&
            (!desc->sampled.multiset || desc->sampled.shuffle == SHUFFLE_DEPENDENT) &&
-           (!desc->homes.elsewhere || (desc->sampled.shuffle == SHUFFLE_DEPENDENT && !desc->raw && !desc->sized)) &&
+           (!desc->homes.elsewhere || (desc->sampled.shuffle == SHUFFLE_DEPENDENT && !desc->raw)) &&
            job_asked_weight(desc) >= JOB_WEIGHT_MIN && job_asked_weight(desc) <= JOB_WEIGHT_MAX;
 }
 
@@ -72,6 +72,17 @@ uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *d
         sum += jobs->env->config.sample_bytes(desc->dataset, id);
     }
     return (sum + n - 1) / n + !sum;
+}
+
+uint64_t job_begun_bytes(const struct engine_config *config, const struct job_terms *terms, sample_id id, bool expected)
+{
+    if (terms->raw)
+        return config->sample_bytes(terms->dataset, id);
+    if (!terms->sized || !config->made_bytes || expected)
+        return terms->slot_bytes;
+    uint64_t bytes = config->made_bytes(terms->dataset, terms->program, id);
+    CHECK(bytes > 0 && bytes <= terms->slot_bytes);
+    return bytes;
 }
 
 static bool multisets_differ(const struct multiset *a, const struct multiset *b)

@@ -48,6 +48,7 @@ struct job_terms {
     uint64_t seed;
     bool ordered; /* Batches keep the planned order. */
     uint32_t pipeline;
+    const void *program;
     /* Bytes of one prepared instance. For raw samples: the mean over the largest two batches. For others that are
      * sized: what the longest may take. */
     uint64_t slot_bytes;
@@ -241,11 +242,10 @@ static inline uint32_t job_all_ranks(const struct job *job)
     return job->terms.part.world_size ? job->terms.part.world_size : job->terms.world_size;
 }
 
-/* job_begun_bytes returns the bytes with which an instance of the sample is begun for a job. */
-static inline uint64_t job_begun_bytes(const struct engine_config *config, const struct job_terms *terms, sample_id id)
-{
-    return terms->raw ? config->sample_bytes(terms->dataset, id) : terms->slot_bytes;
-}
+/* job_begun_bytes returns the bytes with which an instance of the sample is begun for a job. Where another node's
+ * sample is expected, any of the job's may come. */
+uint64_t job_begun_bytes(const struct engine_config *config, const struct job_terms *terms, sample_id id,
+                         bool expected);
 
 /* job_drawn returns the samples that this engine draws for the job: its view, less what has homes elsewhere. */
 static inline const struct idset *job_drawn(const struct job *job)

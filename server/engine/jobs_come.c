@@ -94,6 +94,7 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
                         .terms.seed = desc->sampled.seed,
                         .terms.ordered = desc->ordered || desc->sampled.shuffle != SHUFFLE_DEPENDENT,
                         .terms.pipeline = desc->pipeline,
+                        .terms.program = desc->program,
                         .terms.variant = desc->variant,
                         .progress.variant = desc->variant,
                         .progress.samples = part_epoch_samples(desc, part_draws(desc)),

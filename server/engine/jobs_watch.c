@@ -72,8 +72,9 @@ static uint64_t longest_place(const struct engine *engine, const struct job *job
     for (uint32_t rank = 0; job->terms.sized && rank < job->terms.world_size; rank++) {
         uint32_t index = job->queues[rank].line.entries.head;
         for (; index != ENGINE_NONE; index = engine->queues.entries[index].in_line.next) {
-            uint64_t bytes = job_begun_bytes(&engine->env.config, &job->terms, engine->queues.entries[index].id);
-            if (engine->queues.entries[index].state == ENTRY_UNPLACED && bytes > longest)
+            const struct entry *entry = &engine->queues.entries[index];
+            uint64_t bytes = job_begun_bytes(&engine->env.config, &job->terms, entry->id, entry->elsewhere);
+            if (entry->state == ENTRY_UNPLACED && bytes > longest)
                 longest = bytes;
         }
     }

@@ -21,12 +21,12 @@ enum { DEALT_AT_ONCE = 128 };
 /* begin_sure begins an instance for a sure entry. If there is no room, loose entries make way: first those that are
  * ready, then those whose task does not run. For a sized one they do so only if that makes room: else they would take
  * their instances again, and give them up again for nothing. */
-static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
+static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id, bool expected)
 {
     static const enum entry_state states[] = {ENTRY_READY, ENTRY_WAITING};
     const struct job_terms *terms = &job_at(plan->jobs, job)->terms;
-    uint64_t bytes = engine_slot_bytes(&plan->env->config, job_begun_bytes(&plan->env->config, terms, id));
-    uint32_t instance = prepared_begin(plan->prepared, job, id);
+    uint64_t bytes = engine_slot_bytes(&plan->env->config, job_begun_bytes(&plan->env->config, terms, id, expected));
+    uint32_t instance = prepared_begin(plan->prepared, job, id, expected);
     if (instance == ENGINE_NONE && terms->sized && !prepared_room_comes(plan->prepared, bytes) &&
         !plan_loosening_helps(plan, bytes))
         return ENGINE_NONE;
@@ -34,7 +34,7 @@ static uint32_t begin_sure(struct plan *plan, uint32_t job, sample_id id)
         if (prepared_room_comes(plan->prepared, bytes))
             break;
         plan_loosen(plan, states[i]);
-        instance = prepared_begin(plan->prepared, job, id);
+        instance = prepared_begin(plan->prepared, job, id, expected);
     }
     return instance;
 }
@@ -54,7 +54,8 @@ static bool place(struct plan *plan, uint32_t index, bool sure)
     uint32_t instance = expected ? ENGINE_NONE : prepared_find(plan->prepared, job_index, id);
     bool fresh = instance == ENGINE_NONE;
     if (fresh) {
-        instance = sure ? begin_sure(plan, job_index, id) : prepared_begin(plan->prepared, job_index, id);
+        instance = sure ? begin_sure(plan, job_index, id, expected)
+                        : prepared_begin(plan->prepared, job_index, id, expected);
         if (instance == ENGINE_NONE)
             return false;
     }

@@ -424,11 +424,11 @@ void plan_on_arrived(struct plan *plan, const struct engine_event *event)
     if (receipt == REFUSED || (receipt == EARLY && event->arrived.reason))
         tasks_arrived_not(plan->tasks, task);
     else if (receipt == EARLY)
-        tasks_arrived_early(plan->tasks, task);
+        tasks_arrived_early(plan->tasks, task, event->arrived.bytes);
     else if (event->arrived.reason)
         tasks_fail(plan->tasks, task, event->arrived.reason);
     else
-        tasks_arrived(plan->tasks, task);
+        tasks_arrived(plan->tasks, task, event->arrived.bytes);
 }
 
 /* A set of samples that comes back to a job. */

@@ -177,15 +177,20 @@ static uint32_t first_unplaced(const struct plan *plan, const struct job *job, c
     return ENGINE_NONE;
 }
 
+/* place_bytes returns the size of the place that the entry needs. */
+static uint64_t place_bytes(const struct plan *plan, const struct job *job, uint32_t index)
+{
+    const struct entry *entry = &plan->queues->entries[index];
+    const struct engine_config *config = &plan->env->config;
+    return engine_slot_bytes(config, job_begun_bytes(config, &job->terms, entry->id, entry->elsewhere));
+}
+
 bool plan_sized_enter(struct plan *plan, const struct job *job, struct job_queue *queue)
 {
     for (bool placed = false;; placed = true) {
         struct fixed fixed = gather_fixed(plan);
         uint32_t index = first_unplaced(plan, job, queue, &fixed);
-        uint64_t bytes = index == ENGINE_NONE
-                             ? 0
-                             : job_begun_bytes(&plan->env->config, &job->terms, plan->queues->entries[index].id);
-        bool room = index != ENGINE_NONE && clear_range(plan, &fixed, engine_slot_bytes(&plan->env->config, bytes));
+        bool room = index != ENGINE_NONE && clear_range(plan, &fixed, place_bytes(plan, job, index));
         free(fixed.all);
         if (!room)
             return placed;

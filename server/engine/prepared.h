@@ -207,9 +207,9 @@ static inline bool prepared_settle(struct prepared *prepared, uint32_t index)
 }
 
 /* prepared_room.c */
-/* prepared_begin begins an instance of the sample for the job, with one pin for its making. If need be it evicts
- * instances that are wanted less. ENGINE_NONE when there is no room now. */
-uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id);
+/* prepared_begin begins an instance of the sample for the job, with one pin for its making; `expected` says that
+ * another node makes it. If need be it evicts instances that are wanted less. ENGINE_NONE when there is no room now. */
+uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id, bool expected);
 /* prepared_begin_spare begins an instance like prepared_begin, but evicts only instances that nobody wants. */
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id);
 /* prepared_extend promises up to `slots` more slots of `bytes`, and returns how many it found without evicting

@@ -240,12 +240,12 @@ static uint32_t arena_alloc_spare(struct prepared *prepared, const struct claim 
 
 /* begin_instance begins an instance; `spare` says that it may take only room that nobody wants. ENGINE_NONE when there
  * is no room. */
-static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_id id, bool spare)
+static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_id id, bool expected, bool spare)
 {
     uint32_t index = instance_new(prepared);
     struct instance *instance = &prepared->instances[index];
     const struct job *owner = job_at(prepared->jobs, job);
-    uint64_t bytes = job_begun_bytes(&prepared->env->config, &owner->terms, id);
+    uint64_t bytes = job_begun_bytes(&prepared->env->config, &owner->terms, id, expected);
     *instance = (struct instance){.state = INSTANCE_MAKING, .bytes = bytes, .sized = owner->terms.sized};
     uint64_t slot_bytes = engine_slot_bytes(&prepared->env->config, bytes);
     struct claim claim = {
@@ -285,14 +285,14 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
     return index;
 }
 
-uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id)
+uint32_t prepared_begin(struct prepared *prepared, uint32_t job, sample_id id, bool expected)
 {
-    return begin_instance(prepared, job, id, false);
+    return begin_instance(prepared, job, id, expected, false);
 }
 
 uint32_t prepared_begin_spare(struct prepared *prepared, uint32_t job, sample_id id)
 {
-    return begin_instance(prepared, job, id, true);
+    return begin_instance(prepared, job, id, false, true);
 }
 
 /* ── slots ── */

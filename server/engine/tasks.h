@@ -163,9 +163,9 @@ void tasks_rename(struct tasks *tasks, uint32_t task, sample_id id);
 /* tasks_arrived ends a task whose instance has arrived: the entry that waits for it is READY. tasks_arrived_not ends
  * one for which nothing came: the entry, if there is one, is UNPLACED. tasks_arrived_early ends one whose instance came
  * for another entry, which has no place: the instance is kept, and the entry that waits for it is UNPLACED. tasks_fail
- * ends one whose sample is bad. */
-void tasks_arrived(struct tasks *tasks, uint32_t task);
-void tasks_arrived_early(struct tasks *tasks, uint32_t task);
+ * ends one whose sample is bad. `bytes` is how long an instance is, if it is sized. */
+void tasks_arrived(struct tasks *tasks, uint32_t task, uint32_t bytes);
+void tasks_arrived_early(struct tasks *tasks, uint32_t task, uint32_t bytes);
 void tasks_arrived_not(struct tasks *tasks, uint32_t task);
 
 /* tasks_load.c */

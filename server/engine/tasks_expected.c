@@ -38,21 +38,29 @@ void tasks_rename(struct tasks *tasks, uint32_t index, sample_id id)
     prepared_rename(tasks->prepared, task->outputs[0], id);
 }
 
-/* At most one entry waits, because no other job can get the instance. */
-void tasks_arrived(struct tasks *tasks, uint32_t index)
+/* made makes the task's instance READY. It returns the entry that waits for it: at most one does, because no other job
+ * can get the instance. */
+static uint32_t made(struct tasks *tasks, uint32_t instance, uint32_t bytes)
 {
-    uint32_t instance = tasks->tasks[index].outputs[0], waiter = prepared_arrived(tasks->prepared, instance);
+    if (tasks->prepared->instances[instance].sized)
+        prepared_trim(tasks->prepared, instance, bytes);
+    uint32_t waiter = prepared_arrived(tasks->prepared, instance);
     CHECK(waiter != ENGINE_NONE && tasks->queues->entries[waiter].next_waiter == ENGINE_NONE);
-    tasks_entry_ready(tasks, waiter);
+    return waiter;
+}
+
+void tasks_arrived(struct tasks *tasks, uint32_t index, uint32_t bytes)
+{
+    uint32_t instance = tasks->tasks[index].outputs[0];
+    tasks_entry_ready(tasks, made(tasks, instance, bytes));
     prepared_unpin(tasks->prepared, instance);
     tasks_end(tasks, index);
 }
 
-void tasks_arrived_early(struct tasks *tasks, uint32_t index)
+void tasks_arrived_early(struct tasks *tasks, uint32_t index, uint32_t bytes)
 {
-    uint32_t instance = tasks->tasks[index].outputs[0], waiter = prepared_arrived(tasks->prepared, instance);
-    CHECK(waiter != ENGINE_NONE && tasks->queues->entries[waiter].next_waiter == ENGINE_NONE);
-    queue_unplaced(tasks->queues, waiter);
+    uint32_t instance = tasks->tasks[index].outputs[0];
+    queue_unplaced(tasks->queues, made(tasks, instance, bytes));
     prepared_unpin(tasks->prepared, instance);
     prepared_keep(tasks->prepared, instance);
     tasks_end(tasks, index);

@@ -176,8 +176,9 @@ static void arrive(struct sharing *sharing, uint32_t job, const struct anchor_ac
     tell_expected(sharing);
     struct engine_event event = {.type = ENGINE_ARRIVED,
                                  .arrived = {.task = action->arrive.task,
-                                             .id = action->arrive.id,
-                                             .reason = action->arrive.reason,
+                                             .id = action->arrive.sample.id,
+                                             .reason = action->arrive.sample.reason,
+                                             .bytes = action->arrive.sample.bytes,
                                              .taken = &taken,
                                              .over = &over}};
     step(sharing, &event);
@@ -297,6 +298,14 @@ uint64_t sharing_anchors_alarm(const struct sharing *sharing)
 
 /* ── answers ── */
 
+/* is_length tells whether a sample of the job can be this long. */
+static bool is_length(const struct registration *reg, uint32_t bytes)
+{
+    if (pipeline_is_ragged(reg->found.pipeline))
+        return bytes > 0 && bytes <= reg->found.sample_bytes;
+    return bytes == reg->found.sample_bytes;
+}
+
 /* take_samples puts the payloads into the slots that the request had, and names the samples. False: they are not what
  * the job can take. */
 static bool take_samples(struct sharing *sharing, const struct sharing_sent *sent, const struct peering_event *event,
@@ -311,9 +320,9 @@ static bool take_samples(struct sharing *sharing, const struct sharing_sent *sen
         return false;
     for (uint32_t i = 0; i < batch->count; i++) {
         struct peer_entry entry = peer_entry_get(batch, i);
-        if (entry.index >= count || entry.len_bytes != reg->found.sample_bytes)
+        if (entry.index >= count || !is_length(reg, entry.len_bytes))
             return false;
-        samples[i] = (struct merge_sample){.id = dataset_id(reg->found.dataset, entry.index)};
+        samples[i] = (struct merge_sample){.id = dataset_id(reg->found.dataset, entry.index), .bytes = entry.len_bytes};
         memcpy(base + sharing->offset_of[sent->tasks[i]], payload, entry.len_bytes);
         payload += entry.len_bytes;
     }

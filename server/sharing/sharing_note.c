@@ -11,13 +11,11 @@
 
 /* ── jobs ── */
 
-/* fits tells whether an answer with as many samples as are asked for at once is short enough, and its samples have one
- * length. */
+/* fits tells whether it is known how long a sample may be, and an answer has room for it. */
 static bool fits(const struct registration *reg)
 {
     uint64_t bytes = pipeline_layout(reg->found.pipeline)->bytes;
-    return bytes > 0 && !pipeline_is_ragged(reg->found.pipeline) &&
-           bytes <= (PEER_ANSWER_MAX - HEAD_BYTES_MAX) / MERGE_SAMPLES_MOST;
+    return bytes > 0 && bytes <= PEER_ANSWER_MAX - HEAD_BYTES_MAX;
 }
 
 /* may_share tells whether other nodes may give samples to the job: it shares its instances with any other of its

@@ -373,7 +373,8 @@ static void run_prepare(void *ctx, void *opaque, void *data)
         const struct worker_output *output = &task->outputs[i];
         outputs[i] = (struct prepare_output){.pipeline = output->pipeline,
                                              .key = {output->key[0], output->key[1], output->key[2]},
-                                             .dst = (char *)arena_base(workers->config.arena) + output->offset};
+                                             .dst = (char *)arena_base(workers->config.arena) + output->offset,
+                                             .room = output->bytes};
     }
     uint8_t reasons[ENGINE_OUTPUTS_MAX] = {BAD_NONE};
     local->keep = (struct prepare_keep){0};

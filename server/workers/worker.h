@@ -36,7 +36,7 @@ struct worker_load {
 struct worker_output {
     struct pipeline *pipeline; /* a reference of the task's own */
     uint64_t key[3];           /* the key of its random draws */
-    uint64_t offset;           /* its place in the arena */
+    uint64_t offset, bytes;    /* its place in the arena */
 };
 
 struct worker_prepare {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What samples of several parts, boxes and sounds take: CPU of all processes, by that of what is compared.
 
-    parts.py [--samples 200] [--epochs 3] [--rounds 3] [--only mask,detection,ragged,instances,sound]
+    parts.py [--samples 200] [--warm 6] [--epochs 3] [--rounds 3] [--only mask,detection,ragged,instances,sound]
 
 mask: an image of 500 x 375 and its mask, cropped to 224, by the image alone; the decoding of the mask's PNG is measured
 apart, by masks alone, of which the same crops are made 8 x 8 pixels. detection: SSD's operators, batches of 16, by
@@ -9,7 +9,8 @@ torchvision's v2 in a DataLoader without workers. ragged: the operators of refer
 of 16 images that differ in size, by the same. instances: its "hflip" with masks of polygons, which pycocotools draws
 for the DataLoader. sound: 4 of 12 s of FLAC, by soundfile in such a DataLoader. Each case also tells the preparations a
 delivered sample of four jobs. What is compared takes turns, and counts with the median of its rounds. A case whose
-packages are missing is left out. The first epoch of a round, which indexes and fills the page cache, is not counted."""
+packages are missing is left out. The first epochs of a round are not counted, `warm` of Larder's and one of the
+DataLoader's: they index, fill the page cache, and the daemon's memory grows in them to what the job takes."""
 
 import argparse
 import contextlib
@@ -45,10 +46,10 @@ def daemon():
 
 def ours(asked, dataset, steps, **options):
     """CPU a sample of the daemon and this script, in ms."""
-    with daemon() as one, larder.Loader(dataset, steps, 16, socket=one.socket, epochs=asked.epochs + 1,
-                                        **options) as loader:
-        for epoch in range(asked.epochs + 1):
-            if epoch == 1:
+    with daemon() as one, larder.Loader(dataset, steps, 16, socket=one.socket,
+                                        epochs=asked.warm + asked.epochs, **options) as loader:
+        for epoch in range(asked.warm + asked.epochs):
+            if epoch == asked.warm:
                 began, own = cpu_s(one.process.pid), time.process_time()
             for _ in loader:
                 pass
@@ -252,6 +253,7 @@ def sound(asked, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--warm", type=int, default=6)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="mask,detection,ragged,instances,sound")

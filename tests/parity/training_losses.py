@@ -70,8 +70,10 @@ def sanitized(parts, plan, values):
 
 
 def scaled(image, plan, values):
-    """As ToTensor divides by 255. v2.ToDtype multiplies by 1 / 255, which may be another number in its last bit: then
-    two proposals of a Mask R-CNN may change places, and after some hundred steps the losses are others."""
+    """As ToTensor divides by 255, or as v2.ToDtype multiplies by 1 / 255. These may differ in the last bit, so that two
+    proposals of a Mask R-CNN change places, and after some hundred steps the losses are others."""
+    if values.get("reciprocal"):
+        return F.to_dtype(F.to_image(image), torch.float32, scale=True)
     return F.to_image(image).to(torch.float32).div(255)
 
 

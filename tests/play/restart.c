@@ -9,8 +9,20 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/random.h"
 
 enum { TIMEOUT_S = 10 };
+
+uint32_t run_length(const struct run *run, sample_id id)
+{
+    return (uint32_t)(run->desc.sized ? 1 + random_mix64(id) % run->desc.slot_bytes : run->desc.slot_bytes);
+}
+
+uint64_t run_most_bytes(const void *dataset, const void *program, sample_id id)
+{
+    (void)program;
+    return run_length(dataset, id);
+}
 
 static void see_deliver(struct run *run, const struct engine_action *action)
 {
@@ -29,14 +41,17 @@ static void see_deliver(struct run *run, const struct engine_action *action)
         batch->ids[i] = action->deliver.entries[i].id;
         batch->turns[i] = action->deliver.entries[i].turn;
         assert_false(run->bad[batch->ids[i]]);
+        assert_int_equal(action->deliver.entries[i].bytes, run_length(run, batch->ids[i]));
     }
 }
 
 static void see_prepare(struct run *run, const struct engine_action *action)
 {
     struct engine_event event = {.type = ENGINE_PREPARED, .prepared = {.task = action->prepare.task}};
-    for (uint32_t i = 0; i < action->prepare.n_outputs; i++)
+    for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
         event.prepared.reasons[i] = run->bad[action->prepare.id] ? BAD_CORRUPT : BAD_NONE;
+        event.prepared.bytes[i] = run_length(run, action->prepare.id);
+    }
     run->prepared++;
     play_push(&run->play, event);
 }
@@ -69,6 +84,7 @@ struct run *run_new(enum shuffle_mode shuffle, uint32_t samples, uint32_t world_
                                    .encoded_bytes = 100000,
                                    .inflight_loads = 8,
                                    .inflight_prepares = 4,
+                                   .made_bytes = run_most_bytes,
                                    .rank_timeout_ns = TIMEOUT_S * CLOCK_NS_PER_S};
     assert_true(samples <= RUN_IDS_MAX && world_size <= RUN_WORLD_MAX && batch_size <= RUN_BATCH_MAX);
     assert_int_equal(play_create(config, &run->play, NULL), 0);

@@ -56,6 +56,10 @@ struct run {
 /* run_new makes an engine for a job of ids 0 … samples - 1, with an order that is neither ascending nor descending. */
 struct run *run_new(enum shuffle_mode shuffle, uint32_t samples, uint32_t world_size, uint32_t batch_size);
 void run_free(struct run *run);
+/* run_length returns how long an instance of the sample is: shorter than a slot if the job is sized. run_most_bytes is
+ * what engine_config.made_bytes says. */
+uint32_t run_length(const struct run *run, sample_id id);
+uint64_t run_most_bytes(const void *dataset, const void *program, sample_id id);
 
 /* run_come has a rank come: from run->base and the first `batches` batches of the epoch that `before` gave the rank, if
  * there is one. run_come_without has it bring nothing along. */

@@ -89,10 +89,13 @@ static void arrive(struct world *world, uint32_t at, sample_id id)
 {
     bool taken = false, over = false;
     bool bad = id != SAMPLE_NONE && world->run->bad[id];
-    struct engine_event event = {
-        .type = ENGINE_ARRIVED,
-        .arrived = {
-            .task = world->open[at].task, .id = id, .reason = bad ? BAD_CORRUPT : 0, .taken = &taken, .over = &over}};
+    struct engine_event event = {.type = ENGINE_ARRIVED,
+                                 .arrived = {.task = world->open[at].task,
+                                             .id = id,
+                                             .reason = bad ? BAD_CORRUPT : 0,
+                                             .bytes = run_length(world->run, id),
+                                             .taken = &taken,
+                                             .over = &over}};
     struct world_expected was = world->open[at];
     world->open[at] = world->open[--world->n_open]; /* the step may expect more */
     play_event(&world->run->play, event);
@@ -257,6 +260,7 @@ void world_begin(struct world *world, uint64_t seed, uint32_t samples, uint32_t 
     world->run->play.see = see;
     world->run->play.ctx = world;
     world->run->desc.homes = (struct engine_homes){elsewhere, world};
+    world->run->desc.sized = random_mix64(seed) % 3 == 0;
     for (sample_id id = 0; id < samples; id++)
         world->home[id] = (uint32_t)random_below(&world->rng, WORLD_NODES);
 }
@@ -293,6 +297,7 @@ void world_tighten(const struct world *world, uint64_t slots)
                                    .encoded_bytes = 100000,
                                    .inflight_loads = 8,
                                    .inflight_prepares = 4,
+                                   .made_bytes = run_most_bytes,
                                    .rank_timeout_ns = UINT64_MAX};
     play_end(play);
     assert_int_equal(play_create(config, play, NULL), 0);

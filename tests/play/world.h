@@ -43,8 +43,9 @@ struct world {
     bool (*see)(void *run, const struct engine_action *action);
 };
 
-/* world_begin makes a world of so many samples, whose homes are drawn from the seed, and a job of so many ranks. The
- * test may change world->run->desc, and call what follows, before world_come. */
+/* world_begin makes a world of so many samples, whose homes are drawn from the seed, and a job of so many ranks. In a
+ * third of the seeds the job's instances differ in length. The test may change world->run->desc, and call what follows,
+ * before world_come. */
 void world_begin(struct world *world, uint64_t seed, uint32_t samples, uint32_t ranks, struct world_faults faults);
 /* world_draw makes the epochs of the world's job multisets: the seed says of which kind, and how large. */
 void world_draw(struct world *world, uint64_t seed);

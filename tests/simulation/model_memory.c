@@ -338,7 +338,7 @@ static struct made *output_made(struct model *model, sample_id id, const struct 
         return NULL;
     }
     uint32_t pipeline = model->number_pipeline[output->pipeline];
-    uint64_t bytes = pipeline == sc->raw_pipeline ? sc->samples[id].bytes : sc->slot_bytes[pipeline];
+    uint64_t bytes = scenario_begun_bytes(sc, pipeline, id);
     if (output->bytes != bytes)
         model_break(model, RULE_SLOT, "slot of %llu bytes for an instance of %llu", (unsigned long long)output->bytes,
                     (unsigned long long)bytes);

@@ -171,6 +171,10 @@ void scenario_chunk_key(uint32_t dataset, uint64_t key[ENGINE_CHUNK_KEY]); /* wh
 void scenario_job_free(struct scenario_job *job);
 /* scenario_bytes is what engine_config.sample_bytes shall say. */
 uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id);
+/* scenario_begun_bytes returns the most that an instance of a sample takes; scenario_most_bytes is what
+ * engine_config.made_bytes shall say, and `program` a pipeline's place in slot_bytes. */
+uint64_t scenario_begun_bytes(const struct scenario *scenario, uint32_t pipeline, sample_id id);
+uint64_t scenario_most_bytes(const void *dataset, const void *program, sample_id id);
 /* scenario_made_bytes returns how long an instance of a pipeline that is `sized` is, and slot_bytes of others. */
 uint64_t scenario_made_bytes(const struct scenario *scenario, uint32_t pipeline, sample_id id, uint64_t instance);
 /* scenario_is_away: does the dataset's source answer nobody now? scenario_has_changed: is the sample another by now? */

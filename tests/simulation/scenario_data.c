@@ -141,15 +141,34 @@ void scenario_draw_sized(struct scenario *sc)
         sc->sized |= (uint32_t)(chance(&rng, 70) && i != sc->raw_pipeline) << i;
 }
 
+/* Half of the samples may be as long as the longest. */
+uint64_t scenario_begun_bytes(const struct scenario *sc, uint32_t pipeline, sample_id id)
+{
+    struct rng rng;
+    if (pipeline == sc->raw_pipeline)
+        return sc->samples[id].bytes;
+    if (!(sc->sized >> pipeline & 1))
+        return sc->slot_bytes[pipeline];
+    random_seed_keys(&rng, KEY_SIZED, sc->seed, (uint64_t)pipeline << 32 | id, UINT64_MAX);
+    return random_below(&rng, 2) ? sc->slot_bytes[pipeline] : between(&rng, 1, sc->slot_bytes[pipeline]);
+}
+
+uint64_t scenario_most_bytes(const void *dataset, const void *program, sample_id id)
+{
+    const struct scenario *sc = ((const struct scenario_dataset *)dataset)->scenario;
+    return scenario_begun_bytes(sc, (uint32_t)((const uint64_t *)program - sc->slot_bytes), id);
+}
+
 /* Some are as long as they may be, and some very short. */
 uint64_t scenario_made_bytes(const struct scenario *sc, uint32_t pipeline, sample_id id, uint64_t instance)
 {
     struct rng rng;
     if (!(sc->sized >> pipeline & 1))
         return sc->slot_bytes[pipeline];
+    uint64_t most = scenario_begun_bytes(sc, pipeline, id);
     random_seed_keys(&rng, KEY_SIZED, sc->seed, (uint64_t)pipeline << 32 | id, instance);
-    uint64_t kind = random_below(&rng, 8), bytes = between(&rng, 1, sc->slot_bytes[pipeline]);
-    return kind == 0 ? sc->slot_bytes[pipeline] : kind == 1 ? 1 : bytes;
+    uint64_t kind = random_below(&rng, 8), bytes = between(&rng, 1, most);
+    return kind == 0 ? most : kind == 1 ? 1 : bytes;
 }
 
 /* Jobs of such a pipeline share with each other: their variant is 0. */

@@ -38,6 +38,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .name = plan->name,
         .dataset = dataset,
         .pipeline = pipeline_number,
+        .program = &sc->slot_bytes[plan->pipeline],
         .slot_bytes = sc->slot_bytes[plan->pipeline],
         .repeatable = sc->repeatable >> plan->pipeline & 1,
         .raw = plan->pipeline == sc->raw_pipeline,

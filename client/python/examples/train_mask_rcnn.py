@@ -42,7 +42,7 @@ def main():
     options = arguments(__doc__, classes=91, side=64, pixels=640 * 640)
     torch.manual_seed(0)
     steps = [larder.RandomIoUCrop(), larder.RandomHorizontalFlip(), larder.SanitizeBoundingBoxes(),
-             larder.ToDtype("float32", scale=True)]
+             larder.ToDtype("float32", scale=True, reciprocal=True)]  # as v2.ToDtype
     loader = larder.Loader(options.folder, steps, options.batch_size, ragged=options.pixels, output="torch",
                            labels="none", parts={"image": "image", "boxes": "boxes", "labels": "labels",
                                                  "masks": larder.InstanceMasks("masks")})

@@ -132,9 +132,10 @@ def _flat(item):
 
 
 class _Walk:
-    """One pass over a list of transforms. `_tensor`: it is a tensor by now. `_dtype`: the conversion that is still to
-    be written, after the last step that moves pixels; None: none. `_float`: it was written. `_fan`: how each of several
-    images begins, which the steps go on with; None: there is one. `_stacked`: a function has put them together."""
+    """One pass over a list of transforms. `_tensor`: it is a tensor by now. `_dtype`: the conversion, as ToDtype takes
+    it, that is still to be written, after the last step that moves pixels; None: none. `_float`: it was written.
+    `_fan`: how each of several images begins, which the steps go on with; None: there is one. `_stacked`: a function
+    has put them together."""
 
     def __init__(self, listed):
         self.list = listed
@@ -180,7 +181,7 @@ class _Walk:
         elif name in ("ToTensor", "PILToTensor", "ToImage"):
             self._tensor = True
             if name == "ToTensor" and not self._float:
-                self._dtype = ("float32", True)
+                self._dtype = ("float32", True, False)
         elif name in ("ConvertImageDtype", "ToDtype"):
             self._convert(transform, scale=name == "ConvertImageDtype" or bool(getattr(transform, "scale", False)))
         elif name in _GROUPS:
@@ -227,7 +228,7 @@ class _Walk:
                          "Leave it out: a batch has the tensors of each")
         self._tensor = self._stacked = True
         if dtype == "float32":
-            self._dtype = ("float32", True)
+            self._dtype = ("float32", True, False)
 
     def _pixels(self, name, transform):
         if self._float or (self._dtype and not self._moves(name, transform) and not self._rounds(name, transform)):
@@ -243,7 +244,7 @@ class _Walk:
     def _rounds(self, name, transform):
         """Whether it does the same to levels in floating point, but for rounding: what is cut off or counted in whole
         levels does not, and bicubic filters leave the range."""
-        if name not in _ROUNDS or self._dtype != ("float32", True):
+        if name not in _ROUNDS or self._dtype[:2] != ("float32", True):
             return False
         if name == "ColorJitter":
             return not any(transform.hue or ()) if not isinstance(transform.hue, numbers.Number) else not transform.hue
@@ -320,7 +321,7 @@ class _Walk:
         image = types.SimpleNamespace(interpolation=preset.interpolation, antialias=getattr(preset, "antialias", None))
         self._pixels("Resize", types.SimpleNamespace(size=preset.resize_size, **vars(image)))
         self._pixels("CenterCrop", types.SimpleNamespace(size=preset.crop_size))
-        self._tensor, self._dtype = True, ("float32", True)
+        self._tensor, self._dtype = True, ("float32", True, False)
         self._write_dtype()
         self._add("Normalize", preset)
 
@@ -373,11 +374,11 @@ class _Walk:
             return
         if self._float or (self._dtype and (self._dtype[0] == "float16" or dtype == "uint8" or not scale)):
             self._refuse("there was a conversion before it: leave one of the two out")
-        self._dtype = (dtype, scale if not self._dtype else self._dtype[1])
+        self._dtype = (dtype, *self._dtype[1:]) if self._dtype else (dtype, scale, scale and _is_v2(transform))
 
     def _write_dtype(self):
         if self._dtype:
-            self._steps.append(transforms.ToDtype(*self._dtype))
+            self._steps.append(transforms.ToDtype(*self._dtype if self._dtype[2] else self._dtype[:2]))
             self._float, self._dtype = True, None
 
     def _add(self, name, transform):
@@ -395,7 +396,7 @@ class _Walk:
         value = getattr(transform, key)
         if isinstance(value, dict):
             self._refuse(f"give one {key}, not one for each kind of input")
-        if name == "RandomCrop" and key == "padding" and ".v2" in type(transform).__module__ and _length(value) == 4:
+        if name == "RandomCrop" and key == "padding" and _is_v2(transform) and _length(value) == 4:
             left, right, top, bottom = value  # how v2 keeps it; in all other places it is left, top, right, bottom
             return [left, top, right, bottom]
         if name == "RandomErasing" and key == "value" and value is None:
@@ -413,6 +414,10 @@ def _name(transform):
     if kind.__module__.partition(".")[0] != "timm":
         return name
     return _timm.NAMES.get(name, "timm." + name)
+
+
+def _is_v2(transform):
+    return ".v2" in _class(type(transform)).__module__
 
 
 def _class(kind):

@@ -184,8 +184,9 @@ _TABLE = {
     "TimmAugMix": ("timm_aug_mix: | magnitude width depth alpha mstd mmax translate_pct interpolation fill",
                    "timm's AugMix: `width` chains of `depth` random changes (-1: one to three), of a strength about "
                    "`magnitude`."),
-    "ToDtype": ("to_dtype: dtype | scale",
-                "Converts to `uint8`, `float16` or `float32`. With `scale`, 0 … 255 becomes 0 … 1."),
+    "ToDtype": ("to_dtype: dtype | scale reciprocal",
+                "Converts to `uint8`, `float16` or `float32`. With `scale`, 0 … 255 becomes 0 … 1: divided by 255, as"
+                " by `ToTensor`, or with `reciprocal` times 1/255, as by `v2.ToDtype`."),
     "Normalize": ("normalize: mean std | inplace",
                   "Computes `(x - mean) / std` by channel. It stands after `to_dtype`."),
     "Layout": ("layout: layout", "Orders a sample's numbers as `HWC` (as they are without it) or as `CHW`."),

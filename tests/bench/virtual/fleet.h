@@ -12,6 +12,7 @@ enum {
     FLEET_NODES_MAX = 64,
     FLEET_JOBS_MAX = 256,
     FLEET_SLOT_BYTES = 64,
+    FLEET_SIZED_BYTES = 8 * FLEET_SLOT_BYTES, /* most of an instance of a pipeline that is sized */
 };
 #define FLEET_NO_INSTANCE UINT64_MAX
 #define FLEET_LOST UINT64_MAX
@@ -48,6 +49,8 @@ struct fleet_hooks {
     /* Each LOAD and PREPARE of a node's engine; each batch of a job, and the instance in each of its slots. */
     void (*works)(void *ctx, uint32_t node, const struct engine_action *action);
     void (*delivered)(void *ctx, uint32_t job, const struct engine_action *action, const uint64_t *instances);
+    /* How long an instance of a pipeline that is sized is, 1 … FLEET_SIZED_BYTES. NULL: no pipeline is. */
+    uint32_t (*length)(void *ctx, uint64_t instance);
     /* A request was answered, or found no answer. */
     void (*heard)(void *ctx, uint32_t node, uint32_t of, bool probe, bool answered);
     /* A request comes to a home; the home answers one with a batch; and an anchor takes the batch. */
@@ -66,6 +69,7 @@ struct fleet_config {
     const struct chunk_slot *places; /* borrowed until fleet_destroy */
     uint32_t n_samples, n_chunks, chunk_samples;
     uint8_t fingerprint[MAP_FINGERPRINT_BYTES];
+    uint32_t sized; /* a bit for each pipeline: its instances differ in length */
     struct fleet_hooks hooks;
 };
 

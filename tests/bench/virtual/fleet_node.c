@@ -59,13 +59,17 @@ static void see_expect(struct fleet_node *node, const struct engine_action *acti
                                                              action->expect.ahead};
 }
 
-static void see_prepare(struct fleet_node *node, const struct engine_action *action)
+/* see_prepare gives each output its instance, and notes in the answer how long these are. */
+static void see_prepare(struct fleet_node *node, const struct engine_action *action, struct engine_event *answer)
 {
     struct fleet *fleet = node->fleet;
+    const struct fleet_hooks *hooks = &fleet->config.hooks;
     for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
         fleet->instances = xgrow(fleet->instances, sizeof *fleet->instances, &fleet->instances_cap,
                                  fleet->n_instances + 1);
         fleet->instances[fleet->n_instances] = action->prepare.id;
+        if (hooks->length)
+            answer->prepared.bytes[i] = hooks->length(hooks->ctx, fleet->n_instances);
         node->slots[action->prepare.outputs[i].offset / FLEET_SLOT_BYTES] = fleet->n_instances++;
     }
 }
@@ -74,12 +78,16 @@ static void see_prepare(struct fleet_node *node, const struct engine_action *act
 static bool see_work(struct fleet_node *node, const struct engine_action *action)
 {
     const struct fleet_hooks *hooks = &node->fleet->config.hooks;
+    struct engine_event prepared = {.type = ENGINE_PREPARED, .prepared.task = action->prepare.task};
     if (action->type == ENGINE_PREPARE)
-        see_prepare(node, action);
+        see_prepare(node, action, &prepared);
     if (hooks->works)
         hooks->works(hooks->ctx, node->no, action);
-    uint64_t takes = hooks->takes ? hooks->takes(hooks->ctx, node->no, action) : 0;
-    play_answer_at(&node->play, node->play.now_ns + takes, action);
+    uint64_t at_ns = node->play.now_ns + (hooks->takes ? hooks->takes(hooks->ctx, node->no, action) : 0);
+    if (action->type == ENGINE_PREPARE)
+        play_push_at(&node->play, at_ns, prepared);
+    else
+        play_answer_at(&node->play, at_ns, action);
     return true;
 }
 
@@ -136,7 +144,8 @@ static int add(struct fleet_node *node, struct engine_job_desc *desc, const stru
     for (uint64_t i = 0; i < count; i++)
         places[i] = config->places[ids[i]];
     desc->dataset = node->fleet;
-    desc->slot_bytes = FLEET_SLOT_BYTES;
+    desc->sized = config->sized >> desc->pipeline & 1;
+    desc->slot_bytes = desc->sized ? FLEET_SIZED_BYTES : FLEET_SLOT_BYTES;
     desc->bad_policy = BAD_SKIP;
     desc->sampled.shuffle = SHUFFLE_DEPENDENT;
     desc->sampled.view = view;

@@ -102,12 +102,13 @@ static void arrive(struct fleet *fleet, struct fleet_job *job, const struct anch
     tell_expects(&fleet->nodes[job->node]);
     play_event(&fleet->nodes[job->node].play, (struct engine_event){.type = ENGINE_ARRIVED,
                                                                     .arrived = {.task = action->arrive.task,
-                                                                                .id = action->arrive.id,
-                                                                                .reason = action->arrive.reason,
+                                                                                .id = action->arrive.sample.id,
+                                                                                .reason = action->arrive.sample.reason,
+                                                                                .bytes = action->arrive.sample.bytes,
                                                                                 .taken = &set[0],
                                                                                 .over = &set[1]}});
     fleet->counts.received += set[0];
-    fleet->counts.refused += !set[0] && action->arrive.id != SAMPLE_NONE;
+    fleet->counts.refused += !set[0] && action->arrive.sample.id != SAMPLE_NONE;
     spoils(fleet, FLEET_SPOIL_TAKEN, set);
     anchor_arrived(job->anchor, fleet->now_ns, action, set[0], set[1]);
 }
@@ -193,7 +194,7 @@ static void put_samples(struct fleet_node *node, const struct guests_action *act
     answer->n_samples = action->answer.n_samples;
     for (uint32_t i = 0; i < action->answer.n_samples; i++) {
         const struct guests_sample *sample = &action->answer.samples[i];
-        answer->samples[i] = (struct merge_sample){sample->id, sample->reason};
+        answer->samples[i] = (struct merge_sample){sample->id, sample->reason, (uint32_t)sample->bytes};
         answer->instances[i] = sample->reason ? FLEET_NO_INSTANCE : node->slots[sample->offset / FLEET_SLOT_BYTES];
     }
     node->given += action->answer.n_samples;

@@ -276,7 +276,11 @@ def tensors(probe, table, files):
         scaled = {"to_dtype": {"dtype": "float32", "scale": True}}
         chw, normalize = {"layout": {"layout": "CHW"}}, {"normalize": {"mean": mean, "std": std}}
         theirs = F.normalize(F.to_tensor(image), mean, std)
-        table.compare("to_dtype, scaled", 1e-7, probe.prepare(base + [scaled, chw], data), F.to_tensor(image), name)
+        table.compare("to_dtype, scaled", 0, probe.prepare(base + [scaled, chw], data), F.to_tensor(image), name)
+        for dtype in (torch.float32, torch.float16):  # as v2's functional.to_dtype
+            times = {"to_dtype": {"dtype": str(dtype)[6:], "scale": True, "reciprocal": True}}
+            table.compare(f"to_dtype, reciprocal, {dtype}", 0, probe.prepare(base + [times, chw], data),
+                          F.pil_to_tensor(image).to(dtype).mul(1 / 255), name)
         table.compare("normalize", 1e-6, probe.prepare(base + [scaled, normalize, chw], data), theirs, name)
         table.compare("normalize, HWC", 1e-6, probe.prepare(base + [scaled, normalize], data), theirs.permute(1, 2, 0),
                       name)

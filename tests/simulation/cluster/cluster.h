@@ -35,7 +35,7 @@ enum cluster_rule {
     RULE_SEQ = 7,      /* what was given for a number is given again, until it is taken */
     RULE_HEALED = 8,   /* a minute after the last fault all is as it was, and no guest is left without a job */
     RULE_STALL = 9,    /* no job stands still for longer than CLUSTER_STALL_NS */
-    RULE_BYTES = 10,   /* a sample's pixels are its own */
+    RULE_BYTES = 10,   /* a sample's pixels are its own, and all of them */
     RULE_UNIFORM = 11, /* what is drawn is uniform over what is left, and homes are drawn in proportion */
     RULE_SAME = 12,    /* a seed is a run */
     RULE_ETCD = 13,    /* whatever etcd says, a node that answers is seen until it leaves */
@@ -55,22 +55,23 @@ enum {
 /* What a node may do wrong. */
 enum cluster_spoil {
     SPOIL_NONE,
-    SPOIL_TAKEN, /* counts an arrival as taken that the engine refused */
-    SPOIL_ACKED, /* acknowledges what it has not */
-    SPOIL_BYTES, /* puts samples into each other's slots */
-    SPOIL_BACK,  /* does not give the engine back what nobody gives */
-    SPOIL_PART,  /* gives the engine only half of that back */
-    SPOIL_KEYS,  /* believes that a node without a key is gone */
-    SPOIL_TERMS, /* gives all attachments one term */
-    SPOIL_OTHER, /* gives something else when it is asked for a number again */
-    SPOIL_LAST,  /* believes a home that says LAST */
-    SPOIL_STAY,  /* leaves and does not say so */
-    SPOIL_DEAL,  /* deals what is another epoch's */
-    SPOIL_ORDER, /* draws too much of what is elsewhere */
-    SPOIL_HOMES, /* draws too much of some homes */
-    SPOIL_AWAY,  /* asks nobody for half of what homes are to give from now on */
-    SPOIL_BOTH,  /* goes on drawing here what homes are to give from now on */
-    SPOIL_KIN,   /* takes each guest of a training for a training */
+    SPOIL_TAKEN,  /* counts an arrival as taken that the engine refused */
+    SPOIL_ACKED,  /* acknowledges what it has not */
+    SPOIL_BYTES,  /* puts samples into each other's slots */
+    SPOIL_BACK,   /* does not give the engine back what nobody gives */
+    SPOIL_PART,   /* gives the engine only half of that back */
+    SPOIL_KEYS,   /* believes that a node without a key is gone */
+    SPOIL_TERMS,  /* gives all attachments one term */
+    SPOIL_OTHER,  /* gives something else when it is asked for a number again */
+    SPOIL_LAST,   /* believes a home that says LAST */
+    SPOIL_STAY,   /* leaves and does not say so */
+    SPOIL_DEAL,   /* deals what is another epoch's */
+    SPOIL_ORDER,  /* draws too much of what is elsewhere */
+    SPOIL_HOMES,  /* draws too much of some homes */
+    SPOIL_AWAY,   /* asks nobody for half of what homes are to give from now on */
+    SPOIL_BOTH,   /* goes on drawing here what homes are to give from now on */
+    SPOIL_KIN,    /* takes each guest of a training for a training */
+    SPOIL_LENGTH, /* takes a sample that came for as long as it may be */
     SPOIL_ALL
 };
 
@@ -153,7 +154,8 @@ struct cluster {
     uint32_t faults; /* FAULT_… */
     enum cluster_spoil spoil;
     bool spoiled;
-    bool tight; /* the arenas have tight_slots: some guests are refused, and some entries wait for a place */
+    uint32_t sized; /* a bit for each pipeline: its instances differ in length */
+    bool tight;     /* the arenas have tight_slots: some guests are refused, and some entries wait for a place */
     uint32_t tight_slots;
     struct fleet *fleet;
     uint32_t n_nodes, n_samples, n_chunks, n_trainers;
@@ -190,7 +192,8 @@ struct cluster {
 enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil);
 void cluster_end(struct cluster *cluster);
 
-/* Shared by cluster*.c. */
+/* Shared by cluster*.c. cluster_length returns how long an instance of a pipeline that is sized is. */
+uint32_t cluster_length(void *ctx, uint64_t instance);
 void cluster_break(struct cluster *cluster, enum cluster_rule rule, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 bool cluster_odds(struct cluster *cluster, uint32_t of_1000);

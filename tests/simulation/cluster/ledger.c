@@ -109,6 +109,10 @@ static void take(struct cluster *cluster, struct trainer *trainer, const struct 
     if (fleet_instance_sample(cluster->fleet, instance) != id)
         cluster_break(cluster, RULE_BYTES, "a job got the pixels of sample %u for sample %u",
                       fleet_instance_sample(cluster->fleet, instance), id);
+    uint64_t bytes = cluster->sized >> trainer->pipeline & 1 ? cluster_length(cluster, instance) : FLEET_SLOT_BYTES;
+    if (entry->bytes != bytes)
+        cluster_break(cluster, RULE_BYTES, "a job got %u bytes of sample %u, which has %u", (unsigned)entry->bytes, id,
+                      (unsigned)bytes);
     had(cluster, trainer, id, entry->turn == SAMPLE_NONE);
     cluster->had_by = xgrow(cluster->had_by, sizeof *cluster->had_by, &cluster->had_cap, instance + 1);
     memset(cluster->had_by + before, 0, (cluster->had_cap - before) * sizeof *cluster->had_by);

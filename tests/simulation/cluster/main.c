@@ -21,7 +21,7 @@ static const struct {
                        {"keys", RULE_ETCD, 100},    {"terms", RULE_INSTANCE, 50}, {"other", RULE_SEQ, 100},
                        {"last", RULE_SHARE, 100},   {"stay", RULE_LEFT, 50},      {"deal", RULE_DEAL, 100},
                        {"order", RULE_UNIFORM, 50}, {"homes", RULE_UNIFORM, 50},  {"away", RULE_SHARE, 100},
-                       {"both", RULE_SHARE, 100},   {"kin", RULE_INSTANCE, 10}};
+                       {"both", RULE_SHARE, 100},   {"kin", RULE_INSTANCE, 10},   {"length", RULE_BYTES, 50}};
 
 struct options {
     uint64_t first, last;

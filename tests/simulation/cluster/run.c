@@ -9,6 +9,7 @@
 enum {
     KEY_SCENARIO = 7,
     KEY_TIGHT,
+    KEY_SIZED = 19,
     SLOTS_LEAST = 600,
     TIGHT_BATCH = 6,                                 /* the largest of a tight run */
     TIGHT_SLOTS = 2 * ENGINE_ROWS_MIN * TIGHT_BATCH, /* what a node's two jobs are sure of */
@@ -73,6 +74,24 @@ static void make_trainer(struct cluster *cluster, uint32_t node)
     trainer->multiset = epochs_multiset(cluster, cluster->n_trainers, trainer->view);
 }
 
+/* Some are as long as they may be, and some very short. */
+uint32_t cluster_length(void *ctx, uint64_t instance)
+{
+    const struct cluster *cluster = ctx;
+    struct rng rng;
+    random_seed_keys(&rng, cluster->seed, KEY_SIZED, 1, instance);
+    uint64_t kind = random_below(&rng, 8), bytes = 1 + random_below(&rng, FLEET_SIZED_BYTES);
+    return kind == 0 ? FLEET_SIZED_BYTES : kind == 1 ? 1 : (uint32_t)bytes;
+}
+
+/* In a third of the runs instances of one pipeline or of both differ in length. They have a key of their own. */
+static void draw_sized(struct cluster *cluster)
+{
+    struct rng rng;
+    random_seed_keys(&rng, cluster->seed, KEY_SIZED, 0, 0);
+    cluster->sized = random_below(&rng, 3) ? 0 : 1 + (uint32_t)random_below(&rng, 3);
+}
+
 static uint64_t takes(void *ctx, uint32_t node, const struct engine_action *action)
 {
     struct cluster *cluster = ctx;
@@ -98,7 +117,7 @@ static void make_fleet(struct cluster *cluster, uint32_t chunk)
     struct fleet_config config = {
         .n_nodes = cluster->n_nodes,
         .engine = {.seed = random_u64(&cluster->rng),
-                   .arena_bytes = (uint64_t)slots * FLEET_SLOT_BYTES,
+                   .arena_bytes = (uint64_t)slots * (cluster->sized ? FLEET_SIZED_BYTES : FLEET_SLOT_BYTES),
                    .encoded_bytes = (uint64_t)(50 + between(cluster, 0, cluster->n_samples)) * PLAY_SAMPLE_BYTES,
                    .inflight_loads = 64,
                    .inflight_prepares = 16,
@@ -109,8 +128,9 @@ static void make_fleet(struct cluster *cluster, uint32_t chunk)
         .n_chunks = cluster->n_chunks,
         .chunk_samples = chunk,
         .fingerprint = {(uint8_t)cluster->seed, 1},
-        .hooks = {cluster, faults_travel, faults_again, takes, NULL, ledger_delivered, etcd_heard, ledger_asked,
-                  ledger_gives, ledger_takes, spoil_deed}};
+        .sized = cluster->sized,
+        .hooks = {cluster, faults_travel, faults_again, takes, NULL, ledger_delivered, cluster_length, etcd_heard,
+                  ledger_asked, ledger_gives, ledger_takes, spoil_deed}};
     CHECK(fleet_create(&config, &cluster->fleet, &err) == 0);
 }
 
@@ -138,6 +158,7 @@ static void begin(struct cluster *cluster)
 {
     random_seed_keys(&cluster->rng, cluster->seed, KEY_SCENARIO, 0, 0);
     draw_tight(cluster);
+    draw_sized(cluster);
     uint32_t chunk = between(cluster, 4, 16);
     cluster->n_nodes = between(cluster, 2, CLUSTER_NODES_MAX);
     uint32_t all_homes = chunk * cluster->n_nodes * MAP_CHUNKS_MIN; /* with fewer samples some nodes are no homes */

@@ -103,6 +103,10 @@ static void spoil_answer(struct cluster *cluster, const struct merge_event *even
     struct merge_sample *samples = (struct merge_sample *)event->batch.samples;
     if (event->type != MERGE_BATCH || event->batch.count < 2)
         return;
+    if (cluster->spoil == SPOIL_LENGTH && cluster->sized == 3 && samples[0].bytes < FLEET_SIZED_BYTES) {
+        samples[0].bytes = FLEET_SIZED_BYTES;
+        cluster->spoiled = true;
+    }
     struct merge_sample first = samples[0];
     if (cluster->spoil == SPOIL_BYTES) {
         samples[0] = samples[1];

@@ -87,7 +87,8 @@ class FromTorchvision(Case):
             {"resize": {"size": 32, "antialias": True}},
             {"random_crop": {"size": [28, 28], "padding": [1, 3, 2, 4], "pad_if_needed": False, "fill": 0,
                              "padding_mode": "constant"}},
-            {"to_dtype": {"dtype": "float16", "scale": True}}, {"random_erasing": {"p": 0.1, "value": "random"}}, CHW])
+            {"to_dtype": {"dtype": "float16", "scale": True, "reciprocal": True}},
+            {"random_erasing": {"p": 0.1, "value": "random"}}, CHW])
 
     def test_tensors_are_antialiased_when_asked(self):
         """A PIL image is always antialiased; a tensor only by antialias=True, so "warn" and None mean no."""
@@ -135,6 +136,17 @@ class FromTorchvision(Case):
         sizes = specs(made("RandomShortestSize", min_size=[20, 30], max_size=None))
         self.assertEqual([list(part.values())[0]["min_size"] for part in sizes[0]["random_choice"]["transforms"]],
                          [20, 30])
+
+    def test_scale(self):
+        """v2's conversions multiply by 1/255, and what begins with ToTensor or is torchvision's first version divides
+        by 255."""
+        times = {"to_dtype": {"dtype": "float32", "scale": True, "reciprocal": True}}
+        whole = v2("ToDtype", dtype=Dtype("float32"), scale=True)
+        self.assertEqual(specs(v2("ToImage"), whole), [times, CHW])
+        self.assertEqual(specs(v2("ToImage"), v2("ConvertImageDtype", dtype=Dtype("float32"))), [times, CHW])
+        for steps in ((made("ToTensor"),), (v2("ToTensor"), whole),
+                      (made("PILToTensor"), made("ConvertImageDtype", dtype=Dtype("float32")))):
+            self.assertEqual(specs(*steps), [TO_FLOAT, CHW])
 
     def test_functions_that_convert(self):
         """Functions that convert to RGB and do no more are known, also in a Lambda; those that do less, more, or what

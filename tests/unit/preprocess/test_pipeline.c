@@ -229,6 +229,31 @@ static void test_open(void **state)
     }
 }
 
+static uint32_t count_of(const void *context, const char *part)
+{
+    assert_true(strcmp(part, "boxes") == 0 || strcmp(part, "masks") == 0);
+    return *(const uint32_t *)context;
+}
+
+/* Proves: a ragged sample takes what its own rows and masks of instances take, with 16 and 100 bytes each, in fields
+ * of whole 64 bytes; where they are not counted, or are said to be more than the most, what the most take. */
+static void test_sample_bytes(void **state)
+{
+    (void)state;
+    struct pipeline *pipeline = parse("{\"parts\":{\"image\":{\"kind\":\"image\"},"
+                                      "\"boxes\":{\"kind\":\"boxes\",\"format\":\"XYXY\",\"most\":10},"
+                                      "\"masks\":{\"kind\":\"instances\",\"most\":10}},\"steps\":[],\"ragged\":100}");
+    const uint64_t most = pipeline_layout(pipeline)->bytes;
+    const struct {
+        uint32_t count;
+        uint64_t bytes;
+    } cases[] = {
+        {UINT32_MAX, most}, {11, most}, {10, most}, {1, most - (192 - 64) - (1024 - 128)}, {0, most - 192 - 1024}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(pipeline_sample_bytes(pipeline, count_of, &cases[i].count), cases[i].bytes);
+    pipeline_unref(&pipeline);
+}
+
 /* Proves: the most that a ragged sample takes follows from its operators where they say it, and else from what is
  * given; where nothing differs it is the same pipeline without `ragged`. */
 static void test_ragged(void **state)
@@ -303,9 +328,16 @@ static void test_not_closed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),         cmocka_unit_test(test_ragged),  cmocka_unit_test(test_not_closed),
-        cmocka_unit_test(test_canonical),    cmocka_unit_test(test_random),  cmocka_unit_test(test_canonical_is_stable),
-        cmocka_unit_test(test_shape),        cmocka_unit_test(test_refused), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_ragged),
+        cmocka_unit_test(test_sample_bytes),
+        cmocka_unit_test(test_not_closed),
+        cmocka_unit_test(test_canonical),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_canonical_is_stable),
+        cmocka_unit_test(test_shape),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_empty_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

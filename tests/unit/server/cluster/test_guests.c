@@ -27,6 +27,7 @@ struct home {
     uint32_t first, end, credits, batch, out; /* first … end - 1 are still to be given; out: batches not released */
     bool told_last, gone;
     uint32_t predecessor;
+    uint64_t bytes; /* of each sample */
 };
 
 static void step(struct home *home, struct guests_event event)
@@ -66,7 +67,7 @@ static void step(struct home *home, struct guests_event event)
 static void begin(struct home *home, uint32_t guests)
 {
     struct guests_config config = {.guests = guests, .lease_ns = LEASE_S * SECOND, .prep_id = PREP};
-    *home = (struct home){.now_ns = 1};
+    *home = (struct home){.now_ns = 1, .bytes = 64};
     assert_int_equal(guests_create(&config, &home->guests), 0);
 }
 
@@ -101,7 +102,7 @@ static void deliver(struct home *home)
     uint32_t count = 0;
     home->credits--;
     for (; count < GUESTS_BATCH && home->first < home->end; count++, home->first++)
-        samples[count] = (struct guests_sample){.id = home->first, .offset = home->first * 64, .bytes = 64};
+        samples[count] = (struct guests_sample){.id = home->first, .offset = home->first * 64, .bytes = home->bytes};
     home->told_last = home->first == home->end;
     home->out++;
     step(home, (struct guests_event){
@@ -361,6 +362,30 @@ static void anchor(uint64_t seed)
     end(&home);
 }
 
+/* An answer has no more long samples than fit, and waits for no more; one that is longer than all comes alone. */
+static void test_long_samples(void **state)
+{
+    (void)state;
+    struct home home;
+    for (uint32_t fit = 1; fit <= 3; fit += 2) {
+        begin(&home, 1);
+        home.bytes = fit == 1 ? GUESTS_ANSWER_BYTES + 1 : GUESTS_ANSWER_BYTES / fit;
+        attach(&home, 1, 9, 0, 1, GUESTS_BATCH);
+        added(&home);
+        home.end = GUESTS_BATCH;
+        next(&home, 2, 1, 1, 0, 2 * GUESTS_BATCH);
+        deliver(&home);
+        for (uint32_t seq = 1, had = 0; had < GUESTS_BATCH; seq++) {
+            const struct guests_action *got = answer_to(&home, 1 + seq, GUESTS_BATCH_IS);
+            assert_int_equal(got->answer.n_samples, had + fit < GUESTS_BATCH ? fit : GUESTS_BATCH - had);
+            had += got->answer.n_samples;
+            assert_int_equal(got->answer.last, had == GUESTS_BATCH);
+            next(&home, 2 + seq, 1, 1 + seq, seq, 2 * GUESTS_BATCH);
+        }
+        end(&home);
+    }
+}
+
 static void test_anchor(void **state)
 {
     (void)state;
@@ -372,7 +397,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attach),         cmocka_unit_test(test_leave), cmocka_unit_test(test_wanted),
-        cmocka_unit_test(test_added_too_late), cmocka_unit_test(test_next),  cmocka_unit_test(test_anchor),
+        cmocka_unit_test(test_added_too_late), cmocka_unit_test(test_next),  cmocka_unit_test(test_long_samples),
+        cmocka_unit_test(test_anchor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

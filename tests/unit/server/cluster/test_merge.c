@@ -157,13 +157,13 @@ static void arrive(struct world *world, const struct merge_action *action)
     bool taken = false, over = false;
     play_event(&world->run->play, (struct engine_event){.type = ENGINE_ARRIVED,
                                                         .arrived = {.task = action->arrive.task,
-                                                                    .id = action->arrive.id,
-                                                                    .reason = action->arrive.reason,
+                                                                    .id = action->arrive.sample.id,
+                                                                    .reason = action->arrive.sample.reason,
                                                                     .taken = &taken,
                                                                     .over = &over}});
     if (taken) {
-        assert_false(world->taken[action->arrive.id]);
-        world->taken[action->arrive.id] = true;
+        assert_false(world->taken[action->arrive.sample.id]);
+        world->taken[action->arrive.sample.id] = true;
     }
     tell(world, (struct merge_event){.type = MERGE_TAKEN, .taken = {taken, over}});
 }
@@ -265,7 +265,7 @@ static void fill(struct world *world, struct guest *guest, uint32_t n, struct an
     uint32_t n_bad = 0, wanted = odds(world, world->faults.stops_short) ? 1 : n;
     for (sample_id id; answer->count + n_bad < wanted && (id = give(world, guest)) != SAMPLE_NONE;) {
         if (world->run->bad[id])
-            bad[n_bad++] = (struct merge_sample){id, BAD_CORRUPT};
+            bad[n_bad++] = (struct merge_sample){.id = id, .reason = BAD_CORRUPT};
         else
             answer->samples[answer->count++] = (struct merge_sample){.id = id};
     }

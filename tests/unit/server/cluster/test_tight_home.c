@@ -130,7 +130,7 @@ static void tell_anchor(struct world *world, struct merge_event event);
 /* The slot that expected what came expects what this one did. */
 static void arrive(struct world *world, const struct merge_action *action)
 {
-    sample_id came = action->arrive.id, wanted = world->slots[action->arrive.task];
+    sample_id came = action->arrive.sample.id, wanted = world->slots[action->arrive.task];
     assert_true(came < SAMPLES && !world->received[came]);
     for (uint32_t task = 0; task < world->n_tasks; task++) {
         if (world->slots[task] == came)
