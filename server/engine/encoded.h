@@ -98,7 +98,9 @@ struct flight {
     uint32_t loads;
     uint64_t bytes;
     uint64_t samples, wanted, mean_bytes;
-    bool answered; /* a load of it has ended */
+    /* Bytes of the loads that had ended at ended_ns, each by how long ago it ended: about what one second brings. */
+    double brought;
+    uint64_t ended_ns;
 };
 
 /* When samples are used next; see encoded_next.c. Owner: encoded_next.c. */
@@ -263,10 +265,12 @@ bool encoded_share_for_read(const struct encoded_store *store, const void *datas
 
 /* encoded_flights.c */
 /* encoded_flight_begin counts a load of the dataset and returns the number of its flight. encoded_flight_end ends the
- * load, and encoded_flight_free counts the sample as in memory no longer. */
+ * load, and encoded_flight_free counts the sample as in memory no longer. encoded_flight_brings returns about how many
+ * bytes the flight's loads have brought in the last second; it is less the longer none has ended. */
 uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, uint64_t bytes);
 void encoded_flight_end(struct encoded_store *store, const struct encoded *encoded);
 void encoded_flight_free(struct encoded_store *store, const struct encoded *encoded);
+double encoded_flight_brings(const struct encoded_store *store, const struct flight *flight);
 /* encoded_flight_want counts samples of the job's dataset that are wanted; encoded_flight_want_none sets all counts to
  * 0. */
 void encoded_flight_want(struct encoded_store *store, const struct job *job, uint64_t samples);

@@ -2,8 +2,10 @@
  *
  * A source that is slow, or never answers, keeps what it has in flight. So one source may have as much in flight as is
  * left for all others: half of all when it is the only one, a third when two have as much as they may. Then whoever
- * comes later finds room, however many sources are silent already. Until a source has answered for the first time, it
- * may have an eighth of what others leave. A source with nothing in flight may read as soon as there is any room. */
+ * comes later finds room, however many sources are silent already. What is in flight is memory that nobody can use, and
+ * a second's reads are enough for any source to have no pause. So beyond an eighth of what others leave, a source
+ * begins a read only while it has less in flight than it brought in the last second. A source that was silent for long
+ * brought nothing. A source with nothing in flight may read as soon as there is any room. */
 #include "server/engine/chunks.h"
 #include "server/engine/encoded.h"
 #include "server/engine/encoded_figures.h"
@@ -28,8 +30,9 @@ bool encoded_share_for_read(const struct encoded_store *store, const void *datas
     if (!flight)
         return true;
     uint32_t loads_left = store->env->config.inflight_loads - (store->loading - flight->loads);
-    return flight->loads + samples <= loads_left / 2 &&
-           flight->bytes + bytes <= left_by_others(store, flight) / (flight->answered ? 2 : UNANSWERED_PART);
+    uint64_t left = left_by_others(store, flight), all = flight->bytes + bytes;
+    bool soon = (double)flight->bytes < encoded_flight_brings(store, flight);
+    return flight->loads + samples <= loads_left / 2 && all <= left / 2 && (soon || all <= left / SLOW_PART);
 }
 
 /* chunk_samples returns how many samples a read of the sample's chunk may bring. */

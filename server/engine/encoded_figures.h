@@ -13,8 +13,8 @@ enum {
     REST_CHUNKS = 8,
     /* Known orders take at most 1/8 of memory. */
     PLACES_PART = 8,
-    /* A source that has never answered may have 1/8 of what others leave in flight. */
-    UNANSWERED_PART = 8,
+    /* A source may have 1/8 of what others leave in flight, however slow it is. */
+    SLOW_PART = 8,
     /* Eviction for jobs out of step fills at most 2 stocks of a fiber, divided among them. */
     SHARED_STOCKS = 2
 };
@@ -35,6 +35,9 @@ static const double READ_PART = 0.6;
 static const double READ_PART_APART = 0.8;
 /* Jobs are alike whose speeds, or whose positions in half an epoch, differ by at most .1. */
 static const double ALIKE = 0.1;
+
+/* It may begin a read beyond that while it has in flight what it brings in a second. */
+static const double FLIGHT_NS = 1e9;
 
 /* Of decoded forms. */
 enum {

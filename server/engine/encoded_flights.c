@@ -1,6 +1,7 @@
 /* encoded_flights.c: what each dataset's source has in flight, what memory has of it, and what jobs want of it. */
 #include "common/check.h"
 #include "server/engine/encoded.h"
+#include "server/engine/encoded_figures.h"
 
 static bool is_free(const struct flight *flight)
 {
@@ -47,13 +48,19 @@ uint32_t encoded_flight_begin(struct encoded_store *store, const void *dataset, 
     return index;
 }
 
+double encoded_flight_brings(const struct encoded_store *store, const struct flight *flight)
+{
+    return flight->brought / (1 + (double)(store->env->now_ns - flight->ended_ns) / FLIGHT_NS);
+}
+
 void encoded_flight_end(struct encoded_store *store, const struct encoded *encoded)
 {
     struct flight *flight = &store->flights[encoded->flight];
     CHECK(encoded->state == ENCODED_LOADING && store->loading > 0 && flight->loads > 0);
     flight->loads--;
     flight->bytes -= encoded->bytes;
-    flight->answered = true;
+    flight->brought = encoded_flight_brings(store, flight) + (double)encoded->bytes;
+    flight->ended_ns = store->env->now_ns;
     store->loading--;
     store->loading_bytes -= encoded->bytes;
 }

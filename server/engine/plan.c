@@ -16,7 +16,7 @@ enum source { DRAWN, RESERVED };
 
 /* The most samples drawn in one step. If queues are empty, because jobs come or an epoch begins, drawing all at once
  * would take too long for those that wait for the step's end. */
-enum { DEALT_AT_ONCE = 128 };
+enum { DEALT_AT_ONCE = 32 };
 
 /* begin_sure begins an instance for a sure entry. If there is no room, loose entries make way: first those that are
  * ready, then those whose task does not run. For a sized one they do so only if that makes room: else they would take

@@ -67,7 +67,7 @@ enum sabotage_flags {
     KIND(RANK_ASTRAY, "rank-astray", R(JOB), 0)                                                               \
     KIND(RANK_UNTOLD, "rank-untold", R(JOB) | R(STUCK), SABOTAGE_OFTEN)                                       \
     KIND(RANK_ACCUSED, "rank-accused", R(JOB), 0)                                                             \
-    KIND(STATE_DROP, "state-drop", R(EXACTLY_ONCE) | R(ORDER) | R(BATCH) | R(JOB), SABOTAGE_OFTEN)            \
+    KIND(STATE_DROP, "state-drop", R(EXACTLY_ONCE) | R(ORDER) | R(BATCH) | R(JOB) | R(BAD), SABOTAGE_OFTEN)   \
     KIND(STATE_TWICE, "state-twice", R(EXACTLY_ONCE) | R(ORDER) | R(BATCH) | R(BAD) | R(JOB), SABOTAGE_OFTEN) \
     KIND(STATE_MORE, "state-more", R(EXACTLY_ONCE) | R(ORDER) | R(BATCH) | R(BAD) | R(JOB), SABOTAGE_OFTEN)   \
     KIND(STATE_EARLY, "state-early", R(STATE) | R(JOB), SABOTAGE_OFTEN)                                       \

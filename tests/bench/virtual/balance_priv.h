@@ -100,5 +100,7 @@ bool balance_classed(const struct balance_bench *bench, uint32_t queue, sample_i
 /* balance_work.c: begins reads and preparations for as many threads as the split allows. By the governor's rule a
  * thread without work of its kind takes the other. */
 void balance_start_threads(struct balance_bench *bench);
+/* balance_source_full says whether the queue's first read, which there is, has to wait for others of its source. */
+bool balance_source_full(const struct balance_bench *bench, uint32_t queue);
 
 #endif

@@ -173,6 +173,26 @@ static void decide(struct balance_bench *bench)
                                .what = DECIDE});
 }
 
+/* put_rest makes what is left of a read the next of its queue. If the source may have more reads at once, and none
+ * waits, it becomes two reads. */
+static void put_rest(struct balance_bench *bench, uint32_t queue, struct waiting row)
+{
+    struct line *reads = &bench->ranks[queue].reads;
+    bool alone = reads->length == 0;
+    line_put_first(reads, row);
+    if (!alone || row.count == 1 || row.classed || bench->mode != BALANCE_AUTO || balance_source_full(bench, queue))
+        return;
+    struct waiting first = line_take(reads), second = row;
+    second.ids = xcalloc(row.count / 2, sizeof *second.ids);
+    first.count = second.count = 0;
+    for (uint32_t i = 0; i < row.count; i++) {
+        struct waiting *to = i % 2 ? &second : &first;
+        to->ids[to->count++] = row.ids[i];
+    }
+    line_put_first(reads, second);
+    line_put_first(reads, first);
+}
+
 /* read_done takes a piece of a read. What is left is the next of its queue. */
 static void read_done(struct balance_bench *bench, const struct timed *timed)
 {
@@ -195,7 +215,7 @@ static void read_done(struct balance_bench *bench, const struct timed *timed)
     memmove(row.ids, row.ids + timed->samples, row.count * sizeof *row.ids);
     rank->begun -= row.count;
     if (row.count)
-        line_put_first(&rank->reads, row);
+        put_rest(bench, timed->queue, row);
     else
         free(row.ids);
 }

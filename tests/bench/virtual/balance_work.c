@@ -189,8 +189,7 @@ static uint32_t threads_of(const struct balance_bench *bench, uint32_t job, bool
     return threads;
 }
 
-/* source_full says whether the queue's first read has to wait for others of its source. */
-static bool source_full(const struct balance_bench *bench, uint32_t queue)
+bool balance_source_full(const struct balance_bench *bench, uint32_t queue)
 {
     const struct line *reads = &bench->ranks[queue].reads;
     uint32_t source = bench->scenario->source_of[queue];
@@ -210,7 +209,7 @@ static uint32_t governed(struct balance_bench *bench, bool reads)
     for (uint32_t i = 0; i < bench->scenario->n_queues; i++) {
         struct rank *rank = &bench->ranks[i];
         const struct balance_job *job = &bench->scenario->jobs[rank->job];
-        if (!line_of(rank, reads)->length || (reads && source_full(bench, i)))
+        if (!line_of(rank, reads)->length || (reads && balance_source_full(bench, i)))
             continue;
         queues[n] = i;
         candidates[n++] = (struct governor_candidate){

@@ -166,6 +166,41 @@ static void test_jobs_that_come_together(void **state)
     play_end(&play);
 }
 
+/* What is begun in the first step that begins something. */
+struct first_step {
+    const struct play *play;
+    uint64_t step;
+    uint32_t prepares;
+};
+
+static bool count_first(void *ctx, const struct engine_action *action)
+{
+    struct first_step *first = ctx;
+    if (action->type == ENGINE_PREPARE && (first->prepares == 0 || first->step == first->play->steps)) {
+        first->step = first->play->steps;
+        first->prepares++;
+    }
+    return see(NULL, action);
+}
+
+/* One step draws a part of what a job asks for, and the next ones draw the rest. */
+static void test_a_step_draws_little(void **state)
+{
+    (void)state;
+    enum { DRAWN_AT_ONCE = 32 };
+    struct play play = fill(FEW);
+    struct first_step first = {.play = &play};
+    struct engine_totals before, after;
+    play.see = count_first;
+    play.ctx = &first;
+    engine_totals(play.engine, &before);
+    play_next(&play, add_with(&play, "other", FEW, 1, SLOT), 0, 0, 1);
+    engine_totals(play.engine, &after);
+    assert_int_equal(first.prepares, DRAWN_AT_ONCE);
+    assert_int_equal(after.counts.samples_delivered - before.counts.samples_delivered, 64);
+    play_end(&play);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_totals),
         cmocka_unit_test(test_jobs),
         cmocka_unit_test(test_jobs_that_come_together),
+        cmocka_unit_test(test_a_step_draws_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_silent_sources.c: jobs whose sources never answer leave loads and memory to one whose source does, decoded forms
- * of its samples included. A source that has not answered yet has little in flight. */
+ * of its samples included. A source that brings little has little in flight. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -153,39 +153,62 @@ static void test_forms_take_what_is_not_read(void **state)
     play_end(&play);
 }
 
-/* A source that has never answered has an eighth of memory in flight. Its first answer gives it as much as is left for
- * others. */
-static void test_the_first_answer_gives_depth(void **state)
+/* answer answers as many loads of the silent dataset, each `pace_ns` after the one before. It returns the most loads
+ * that were in flight after one. */
+static uint32_t answer(uint32_t *from, uint32_t count, uint64_t pace_ns)
+{
+    uint32_t most = 0;
+    for (; count > 0 && *from < n_withheld; count--) {
+        struct engine_totals totals;
+        play.now_ns += pace_ns;
+        play_answer_at(&play, play.now_ns, &withheld[(*from)++]);
+        play_settle(&play);
+        engine_totals(play.engine, &totals);
+        most = totals.loads_inflight > most ? totals.loads_inflight : most;
+    }
+    return most;
+}
+
+/* A source has an eighth of memory in flight, whether it answers slowly or not at all. If it brings much, it has up to
+ * a half. Once it is silent, it begins no read until an eighth is left. */
+static void test_in_flight_is_what_comes_soon(void **state)
 {
     (void)state;
-    struct engine_config config = {.seed = 1,
-                                   .arena_bytes = 1 << 20,
-                                   .encoded_bytes = (uint64_t)MEMORY_CHUNKS * CHUNK * PLAY_SAMPLE_BYTES,
-                                   .inflight_loads = 10 * SAMPLES,
-                                   .inflight_prepares = 64,
-                                   .redirect_width = CHUNK / 2};
-    struct idset *view;
-    struct engine_totals totals;
-    assert_int_equal(play_create(config, &play, NULL), 0);
-    play.see = see_forms;
-    n_withheld = 0;
-    assert_int_equal(idset_from_range(0, SAMPLES, &view), 0);
-    play_next(&play, add(0, view, 1), 0, 0, 1);
-    idset_destroy(view);
-    play_settle(&play);
-    assert_in_range(n_withheld, CHUNK, MEMORY_CHUNKS * CHUNK / 8);
-    play_answer_at(&play, play.now_ns, &withheld[0]);
-    play_settle(&play);
-    engine_totals(play.engine, &totals);
-    assert_in_range(totals.loads_inflight, MEMORY_CHUNKS * CHUNK / 4, MEMORY_CHUNKS * CHUNK / 2);
-    engine_check(play.engine);
-    play_end(&play);
+    enum { EIGHTH = MEMORY_CHUNKS * CHUNK / 8, TENTH_NS = 100000000 };
+    for (uint32_t fast = 0; fast <= 1; fast++) {
+        struct engine_config config = {.seed = 1,
+                                       .arena_bytes = 1 << 20,
+                                       .encoded_bytes = (uint64_t)MEMORY_CHUNKS * CHUNK * PLAY_SAMPLE_BYTES,
+                                       .inflight_loads = 10 * SAMPLES,
+                                       .inflight_prepares = 64,
+                                       .redirect_width = CHUNK / 2};
+        struct idset *view;
+        uint32_t from = 0;
+        assert_int_equal(play_create(config, &play, NULL), 0);
+        play.see = see_forms;
+        n_withheld = 0;
+        assert_int_equal(idset_from_range(0, SAMPLES, &view), 0);
+        play_next(&play, add(0, view, 1), 0, 0, 1);
+        idset_destroy(view);
+        play_settle(&play);
+        assert_in_range(n_withheld, CHUNK, EIGHTH);
+        uint32_t most = answer(&from, EIGHTH * 2, fast ? 0 : TENTH_NS);
+        assert_in_range(most, fast ? EIGHTH * 2 : CHUNK, fast ? EIGHTH * 4 : EIGHTH);
+        uint32_t begun = n_withheld, inflight = begun - from;
+        play.now_ns += (uint64_t)600 * TENTH_NS;
+        if (fast) {
+            answer(&from, inflight - EIGHTH, TENTH_NS);
+            assert_int_equal(n_withheld, begun);
+        }
+        engine_check(play.engine);
+        play_end(&play);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_newcomer_has_room),
-                                       cmocka_unit_test(test_the_first_answer_gives_depth),
+                                       cmocka_unit_test(test_in_flight_is_what_comes_soon),
                                        cmocka_unit_test(test_forms_take_what_is_not_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
