@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import struct
 import zipfile
 
@@ -150,6 +151,7 @@ def _mds_label(data, at, size, kind):
 # ── TFRecord ──
 
 _RECORD = struct.Struct("<QI")  # length, and its CRC
+_NAMED_RECORDS = re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz)?$", re.IGNORECASE)  # but not a list, tfrecords.csv
 
 
 def is_tfrecord(paths):
@@ -159,7 +161,7 @@ def is_tfrecord(paths):
     for path in paths:
         start = first_bytes(path, _RECORD.size + 1)
         if len(start) <= _RECORD.size or start[_RECORD.size:] != b"\n":
-            return "tfrecord" in os.path.basename(path).lower()
+            return bool(_NAMED_RECORDS.search(path))
         length, _ = _RECORD.unpack_from(start)
         if _RECORD.size + length + 4 > os.path.getsize(path):
             return False

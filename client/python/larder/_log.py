@@ -26,6 +26,7 @@ _HOLD_BYTES, _HOLD_S = 1 << 18, 1  # that a kill may cost
 _SYNC_BYTES, _SYNC_S = 64 << 20, 5  # that the machine's going down may cost
 _STATE_BYTES = 128
 _LABELS_KEPT = 4096  # whose members are kept ready
+LARGE = 1 << 14  # bytes from which on a piece is written by itself, without a copy
 
 _KEY = re.compile(rb"(?!__[^/]*__/)((?:(?!\.\.?/)[^/\0]+/)*[^/.\0]+)(\.(?:jpe?g|png|webp|tiff?|bmp|ppm|pgm))?",
                   re.IGNORECASE)
@@ -90,6 +91,19 @@ def _sum_fits(block):
         return int(block[148:154], 8) == sum(block) - sum(block[148:156]) + 8 * ord(" ")
     except ValueError:
         return False
+
+
+def _to_write(pieces):
+    """The pieces, neighbouring small ones as one."""
+    small = []
+    for piece in pieces:
+        if len(piece) < LARGE:
+            small.append(piece)
+        else:
+            yield b"".join(small)
+            yield piece
+            small = []
+    yield b"".join(small)
 
 
 def is_whole_key(key):
@@ -205,7 +219,8 @@ class Log:
 
     def add(self, data, label, key):
         """A sample: the image's bytes, its label as text or None, and its key or None: its number. Where it cannot be
-        written, it is not in the log, and may be given again."""
+        written, it is not in the log, and may be given again. A memoryview, of bytes, is written before this returns:
+        its owner may change it then."""
         self._check_process()
         size, before, last = len(data), len(self._pieces), self._last
         if size > MEMBER_MAX:
@@ -226,10 +241,10 @@ class Log:
                 if len(self._made) < _LABELS_KEPT:
                     self._made[label] = made
             pieces += (header(stem + b".cls", made[0]), made[1])
-        pieces += (header(stem + (ending or _FORMS.get(data[:2], b".jpg")), size), data, _ZEROS[-size % BLOCK])
+        pieces += (header(stem + (ending or _FORMS.get(bytes(data[:2]), b".jpg")), size), data, _ZEROS[-size % BLOCK])
         self.done += 1
         self._held += size + 3 * BLOCK
-        if self._held >= _HOLD_BYTES or time.monotonic() >= self._due:
+        if self._held >= _HOLD_BYTES or type(data) is not bytes or time.monotonic() >= self._due:
             try:
                 self.flush()
             except BaseException:
@@ -270,8 +285,8 @@ class Log:
             if self._fd < 0:
                 self._begin()
             if self._size == 0:
-                self._write(self._classes)
-            self._write(b"".join(self._pieces))
+                self._write([self._classes])
+            self._write(self._pieces)
             self._pieces = []
             self._held, self._flushed = 0, self.done
             if sync or self._size - self._synced >= _SYNC_BYTES or time.monotonic() - self._synced_s >= _SYNC_S:
@@ -283,12 +298,13 @@ class Log:
                             f"behind it") from None
         self._due = time.monotonic() + _HOLD_S
 
-    def _write(self, data):
+    def _write(self, pieces):
         """All or nothing, as far as the disk allows: what an error or a Ctrl-C has cut is written over."""
-        end, left = self._size + len(data), memoryview(data)
-        os.lseek(self._fd, self._size, os.SEEK_SET)
-        while left:
-            left = left[os.write(self._fd, left):]
+        end = os.lseek(self._fd, self._size, os.SEEK_SET)
+        for data in _to_write(pieces):
+            end, left = end + len(data), memoryview(data)
+            while left:
+                left = left[os.write(self._fd, left):]
         self._size = end
 
     def _begin(self):
@@ -312,7 +328,7 @@ class Log:
         size = self._size
         if self._flushed > self._first:
             try:
-                self._write(_ZEROS[BLOCK] * 2)
+                self._write([_ZEROS[BLOCK] * 2])
                 os.fsync(self._fd)
                 os.rename(self._path, self._path[:-len(OPEN)] + ENDING)
             except BaseException:

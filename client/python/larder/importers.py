@@ -21,7 +21,8 @@ from .errors import FormatError, InvalidArgument, NotFound
 
 PIECE_BYTES = 64 << 20
 PIECE_SAMPLES = 1000  # where sizes are not known
-ROWS = 64  # that are in memory at once
+ROWS = 64  # that are in memory at once, at most
+_BATCH_BYTES = 1 << 20  # likewise of Parquet: with more, memory goes back to the system and comes again with each batch
 _IMAGES = ("image", "images", "img", "jpg", "png", "pixel_values", "x", "data")
 _LABELS = ("label", "labels", "class", "cls", "target", "fine_label", "y")
 _ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp", ".ppm", ".pgm")
@@ -86,6 +87,14 @@ def _classes(features, label):
     return feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
 
 
+def _encoded(scalar):
+    """The bytes of a cell where they lie, or what else it has; None: nothing."""
+    if "binary" not in str(scalar.type):
+        return scalar.as_py()
+    data = scalar.as_buffer()
+    return None if data is None else memoryview(data)
+
+
 def _rows(batch, image, label, folder, where):
     """(image, label, None) of the rows of a batch or table with a column of images: bytes, or bytes and path."""
     images = batch.column(batch.schema.get_field_index(image))
@@ -98,7 +107,7 @@ def _rows(batch, image, label, folder, where):
         encoded = chunk.field("bytes") if has_paths else chunk
         paths = chunk.field("path") if has_paths else None
         for number in range(len(chunk)):
-            data = encoded[number].as_py()
+            data = _encoded(encoded[number])
             if data is None and paths is not None and paths[number].as_py():
                 with open(os.path.join(folder, paths[number].as_py()), "rb") as file:
                     data = file.read()
@@ -140,8 +149,11 @@ class Parquet:
     def read(self, piece):
         path, groups = piece
         columns = [self.image] + ([self.label] if self.label else [])
-        file = need("pyarrow.parquet", "pyarrow").ParquetFile(path, pre_buffer=False)
-        for batch in file.iter_batches(batch_size=ROWS, row_groups=groups, columns=columns, use_threads=False):
+        file = need("pyarrow.parquet", "pyarrow").ParquetFile(path, pre_buffer=False, buffer_size=_BATCH_BYTES)
+        about = [file.metadata.row_group(number) for number in groups]
+        each = sum(group.total_byte_size for group in about) // max(1, sum(group.num_rows for group in about))
+        rows = max(1, min(ROWS, _BATCH_BYTES // max(1, each)))
+        for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=columns, use_threads=False):
             yield from _rows(batch, self.image, self.label, os.path.dirname(path), path)
 
 

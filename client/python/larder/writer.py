@@ -4,7 +4,7 @@ import operator
 import os
 
 from ._command import run_pack
-from ._log import Log
+from ._log import LARGE, Log
 from .errors import InvalidArgument
 
 SHARD_BYTES = 256 << 20
@@ -112,8 +112,8 @@ class Writer:
         or none. key: a path as of a file below a folder, "cat/0001.jpg" or "cat/0001"; None: the sample's number.
         After an IOFailure `done` says whether the sample is there."""
         if type(image) is not bytes:
-            image = bytes(image) if isinstance(image, (bytearray, memoryview)) else encode(image, self._form,
-                                                                                           self._quality)
+            image = _taken(image) if isinstance(image, (bytearray, memoryview)) else encode(image, self._form,
+                                                                                            self._quality)
         if not image:
             raise InvalidArgument("an image of 0 bytes")
         try:
@@ -203,6 +203,12 @@ class _Closed:
         pass
 
     close = leave = flush
+
+
+def _taken(data):
+    """What the log takes of a buffer: a copy of a small one, else the buffer itself."""
+    view = memoryview(data)
+    return bytes(view) if view.nbytes < LARGE or not view.c_contiguous else view.cast("B")
 
 
 def _check_classes(names):

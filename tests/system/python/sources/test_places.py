@@ -54,9 +54,9 @@ class Places(Case):
         with open(path, newline="") as file:
             return list(csv.DictReader(file))
 
-    def check_encoded(self, daemon, source, order=None, **options):
+    def check_encoded(self, daemon, source, order=None, name="list.csv", **options):
         """The list of a source gives the pixels and labels of the folder's files, in an order of its own."""
-        listed = self.at("list.csv")
+        listed = self.at(name)
         self.assertEqual(larder.index(source, listed, **options), COUNT)
         for row, image in zip(self.rows(listed), [self.images[n] for n in order or range(COUNT)]):
             path = os.path.join(self.folder, row["path"])
@@ -94,7 +94,7 @@ class Places(Case):
         for part in range(3):
             containers.tfrecord(self.at(f"x-{part}.tfrecord"), self.images[part * 10:part * 10 + 10],
                                 self.labels[part * 10:part * 10 + 10])
-        self.assertEqual(self.check_encoded(daemon, self.at("x-*.tfrecord")), self.labels)
+        self.assertEqual(self.check_encoded(daemon, self.at("x-*.tfrecord"), name="tfrecords.csv"), self.labels)
         self.assertEqual(self.check_encoded(daemon, self.at("x-*.tfrecord"), label=self.names, crc32=False),
                          self.labels)
         look = subprocess.run([os.path.join(BIN, "larder"), "look", self.at("list.csv")], stdout=subprocess.PIPE,

@@ -4,15 +4,12 @@ error."""
 
 import os
 import shutil
-import subprocess
 import tarfile
-import tempfile
-import unittest
 import zlib
 
 import above  # noqa: F401
-from system import BIN, CONFIG, Case, files_of, larder, main, make_tree, until
-from test_store_origins import HEADER, HINT, ORIGIN, ORIGINS, YOUNG_NS, seal, why_not
+from system import CONFIG, files_of, larder, main, make_tree
+from origins_case import HEADER, HINT, ORIGIN, ORIGINS, OriginsCase, seal
 
 COUNT, EACH = 24, 12
 SETS = "train", "val"
@@ -25,48 +22,21 @@ def add(tar, path, name):
         tar.addfile(member, file)
 
 
-@unittest.skipIf(why_not(), why_not())
-class ShardOrigins(Case):
+class ShardOrigins(OriginsCase):
     @classmethod
-    def setUpClass(cls):
-        """A folder for each test, with two sets of two shards each and a folder of the same images, all old enough to
-        be packed."""
-        cls.sets = tempfile.mkdtemp(prefix="larder-origins-")
-        cls.addClassCleanup(shutil.rmtree, cls.sets, ignore_errors=True)
-        first = os.path.join(cls.sets, "first")
-        os.mkdir(first)
+    def fill(cls, folder):
+        """Two sets of two shards each and a folder of the same images."""
         for seed, name in enumerate(SETS, 1):
-            tree = make_tree(os.path.join(first, name), COUNT, classes=1, seed=seed)
+            tree = make_tree(os.path.join(folder, name), COUNT, classes=1, seed=seed)
             for shard in 0, 1:
-                with tarfile.open(os.path.join(first, f"{name}-{shard}.tar"), "w") as tar:
+                with tarfile.open(os.path.join(folder, f"{name}-{shard}.tar"), "w") as tar:
                     for number, path in list(enumerate(files_of(tree)))[shard * EACH:(shard + 1) * EACH]:
                         add(tar, path, f"{number:04}.jpg")
-        for name in unittest.defaultTestLoader.getTestCaseNames(cls):
-            shutil.copytree(first, os.path.join(cls.sets, name))
-        probe = os.path.join(cls.sets, "probe")
-
-        def now_ns():
-            with open(probe, "w") as file:
-                file.write("x")
-            return os.stat(probe).st_ctime_ns
-
-        written_ns = now_ns()
-        assert until(lambda: now_ns() > written_ns + YOUNG_NS, 60)
 
     def setUp(self):
         super().setUp()
-        self.here = os.path.join(self.sets, self._testMethodName)
         self.text, self.val = (os.path.join(self.here, f"{name}-*.tar") for name in SETS)
         self.shard = os.path.join(self.here, "train-0.tar")
-        self.store = os.path.join(self.folder, "store")
-
-    def pack(self, source, store):
-        subprocess.run([os.path.join(BIN, "larder"), "pack", source, store, "--quiet", "--chunk-size", "8"], check=True,
-                       stdout=subprocess.DEVNULL)
-
-    def look(self, source):
-        said = subprocess.run([os.path.join(BIN, "larder"), "look", source], check=True, stdout=subprocess.PIPE)
-        return " ".join(said.stdout.decode().split())
 
     def read(self, loader):
         """{index: (id, bytes)} of an epoch."""

@@ -1,91 +1,43 @@
 """A store and the files that it was packed from share what is prepared. Whatever becomes of the files, a job on the
 store gets the store's pictures, and a job on the files those of the files as they were indexed, or an error."""
 
-import ctypes
 import mmap
 import os
 import shutil
-import subprocess
 import tempfile
 import unittest
 
 import above  # noqa: F401
 import fuse
-from system import BIN, CONFIG, Case, Daemon, files_of, free_port, larder, main, make_tree, until
+from system import CONFIG, Daemon, files_of, free_port, larder, main, make_tree
+from origins_case import HEADER, HINT, ORIGIN, ORIGINS, OriginsCase, seal
 
 COUNT, BATCH = 24, 8
 RESIZE = [{"resize": {"size": [48, 64]}}]  # draws nothing
-YOUNG_NS = 3_000_000_000  # a file that is younger when it is packed shares nothing
-HINT, ORIGINS = "user.larder.store", "origins.larder"
-HEADER, ORIGIN = 40, 32
 
 
-def why_not():
-    """Why files of this machine's temporary folder share with no store; None: they do."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            os.setxattr(folder, HINT, b"/")
-        except OSError as error:
-            return f"the temporary folder takes no attributes: {error.strerror}"
-        with open("/proc/self/mounts") as file:
-            mounts = [line.split()[1:3] for line in file]
-        below = [mount for mount in mounts if os.path.join(folder, "").startswith(os.path.join(mount[0], ""))]
-        kind = max(reversed(below), key=lambda mount: len(mount[0]))[1]
-        return None if kind in ("ext4", "xfs", "btrfs") else f"the temporary folder is on {kind}"
-
-
-class Hash(ctypes.Structure):
-    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
-
-
-def seal(data):
-    """Bytes with another payload as a file that the daemon takes."""
-    xxh = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
-    xxh.restype, xxh.argtypes = Hash, (ctypes.c_char_p, ctypes.c_size_t)
-    found = xxh(data[HEADER:], len(data) - HEADER)
-    return data[:24] + bytes(found) + data[HEADER:]
-
-
-@unittest.skipIf(why_not(), why_not())
-class StoreOrigins(Case):
+class StoreOrigins(OriginsCase):
     @classmethod
-    def setUpClass(cls):
-        """A tree for each test, all old enough to be packed."""
-        cls.trees = tempfile.mkdtemp(prefix="larder-origins-")
-        cls.addClassCleanup(shutil.rmtree, cls.trees, ignore_errors=True)
-        first = make_tree(os.path.join(cls.trees, "first"), COUNT, classes=4)
-        for name in unittest.defaultTestLoader.getTestCaseNames(cls):
-            shutil.copytree(first, os.path.join(cls.trees, name, "tree"))
-        path = max(files_of(os.path.join(cls.trees, "test_mapped_writers", "tree")), key=os.path.getsize)
+    def fill(cls, folder):
+        make_tree(os.path.join(folder, "tree"), COUNT, classes=4)
+
+    @classmethod
+    def copied(cls):
+        path = max(files_of(os.path.join(cls.folders, "test_mapped_writers", "tree")), key=os.path.getsize)
         with open(path, "r+b") as file:
             cls.mapped = mmap.mmap(file.fileno(), 0)
         cls.addClassCleanup(cls.mapped.close)
         cls.mapped[0] = cls.mapped[0]  # from now on the page is written to without another time
-        probe = os.path.join(cls.trees, "probe")
-
-        def now_ns():
-            with open(probe, "w") as file:
-                file.write("x")
-            return os.stat(probe).st_ctime_ns
-
-        written_ns = now_ns()
-        assert until(lambda: now_ns() > written_ns + YOUNG_NS, 60)
 
     def setUp(self):
         super().setUp()
-        self.tree = os.path.join(self.trees, self._testMethodName, "tree")
+        self.tree = os.path.join(self.here, "tree")
         self.files = files_of(self.tree)
-        self.store = os.path.join(self.folder, "store")
         sizes = [os.stat(path).st_size for path in self.files]
         self.smallest, self.largest = sizes.index(min(sizes)), sizes.index(max(sizes))
 
     def pack(self, store=None, *options):
-        subprocess.run([os.path.join(BIN, "larder"), "pack", self.tree, store or self.store, "--quiet", "--chunk-size",
-                        "8", *options], check=True, stdout=subprocess.DEVNULL)
-
-    def look(self, source):
-        said = subprocess.run([os.path.join(BIN, "larder"), "look", source], check=True, stdout=subprocess.PIPE)
-        return " ".join(said.stdout.decode().split())
+        super().pack(self.tree, store or self.store, *options)
 
     def other_picture(self):
         """The smallest file's picture, as long as the largest file is."""
@@ -187,7 +139,7 @@ class StoreOrigins(Case):
         copied, linked = [index for index in range(COUNT) if index not in (self.smallest, self.largest)][:2]
         shutil.copy2(self.files[copied], self.files[copied] + ".new")
         os.rename(self.files[copied] + ".new", self.files[copied])
-        os.link(self.files[linked], os.path.join(self.trees, "link"))
+        os.link(self.files[linked], os.path.join(self.folders, "link"))
         self.check_now(keeps, old, self.store, self.tree, self.largest, copied, linked)
         self.assertIn(f"and {COUNT - 3} of them with the store", self.look(self.tree))
 

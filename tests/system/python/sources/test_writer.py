@@ -52,6 +52,10 @@ def samples_of(folder):
     return found
 
 
+def fail():
+    raise OSError(28, "No space left on device")
+
+
 def killed(do, at):
     """Runs do() in a process that kills itself before its call number `at` of the system calls that change something; a
     write is cut in two by that. True: it came so far."""
@@ -306,6 +310,29 @@ class Written(Case):
             self.assertEqual(writer.done, 2)
         got, _ = self.delivered(self.store, 2)
         self.assertEqual(got, [(data, label) for _, data, label in self.want[:2]])
+
+    def test_buffers(self):
+        """A buffer's bytes are those that it had when write() was called, whatever becomes of it, and whatever its
+        form; one whose write failed is not there, and comes once when it is given again."""
+        data = [image(number) + bytes(30000 * number) for number in range(3)]
+        writer = larder.Writer(self.store, CLASSES, writer=0)
+        for number, form in enumerate((bytearray, memoryview, lambda data: memoryview(bytearray(data)).cast("b"))):
+            buffer = form(bytearray(data[number]))
+            real = os.write
+            os.write = lambda fd, data: real(fd, data[:len(data) // 2]) and fail()
+            try:
+                writer._log._due = 0
+                with self.assertRaisesRegex(larder.IOFailure, "No space left"):
+                    writer.write(buffer, number, f"bird/{number:04}")
+            finally:
+                os.write = real
+            self.assertEqual(writer.done, number)
+            writer._log._due = float("inf")  # no other reason to write at once
+            writer.write(buffer, number, f"bird/{number:04}")
+            buffer[:100] = memoryview(bytes(100)).cast(getattr(buffer, "format", "B"))
+        writer.close()
+        self.assertEqual(samples_of(self.log), [(key, data[number], label)
+                                                for number, (key, _, label) in enumerate(self.want[:3])])
 
     def test_ending_fails(self):
         """A shard whose ending fails stays open, and loses nothing that comes behind it."""
