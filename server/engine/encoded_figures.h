@@ -36,7 +36,7 @@ static const double READ_PART_APART = 0.8;
 /* Jobs are alike whose speeds, or whose positions in half an epoch, differ by at most .1. */
 static const double ALIKE = 0.1;
 
-/* It may begin a read beyond that while it has in flight what it brings in a second. */
+/* A source may begin a read beyond its SLOW_PART while it has less in flight than it brings in a second. */
 static const double FLIGHT_NS = 1e9;
 
 /* Of decoded forms. */
