@@ -181,7 +181,6 @@ def _read(data):
     history = np.frombuffer(_slice(data, at, n_batches * BATCH.itemsize), BATCH)
     at += history.nbytes
     turns = np.frombuffer(_slice(data, at, int(history["n_turns"].sum(dtype=np.uint64)) * TURN.itemsize), TURN)
-    return Record((dataset_0, dataset_1), (view_0, view_1), seed, shuffle, epoch, batches, samples, taken,
     record = Record((dataset_0, dataset_1), (view_0, view_1), seed, shuffle, epoch, batches, samples, taken,
                     tuple(segments), world_size, rank, history, turns, copies, of, part)
     if version != _version_of(record):

@@ -111,7 +111,7 @@ class Records(Case):
             with self.subTest(kind=kind, change=change), self.assertRaisesRegex(larder.FormatError, words):
                 _record.decode(_record.encode(of[kind][0]._replace(**change)))
         with self.assertRaisesRegex(larder.VersionMismatch, "format version 5"):
-            _record.decode(of_set()[1][:4] + b"\4" + of_set()[1][5:])
+            _record.decode(of_set()[1][:4] + b"\5" + of_set()[1][5:])
         with self.assertRaisesRegex(larder.FormatError, "do not fit its fields"):  # no version, though it says so
             _record.decode(of_version()[1][:8] + bytes(32) + of_version()[1][40:])
         for part in ((0, 0, 3), (0, 3, 3), (2, 2, 3), (0, 1, 65537)):
