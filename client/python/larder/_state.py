@@ -185,7 +185,7 @@ def from_dict(made, part=False):
 
 def _check_types(made):
     what = "taken" if "taken" in made else "order"
-    optional = {"pipelines", "sampler", "copies"} if {"sampler", "taken"} <= made.keys() else {"pipelines", "sampler"}
+    optional = {"pipelines", "sampler", "part", *(("copies",) if {"sampler", "taken"} <= made.keys() else ())}
     wanted = {"version", "dataset", "view", "samples", "subset", "seed", "shuffle", "pipeline", "epoch", "batches",
               what, "check", *(optional & made.keys()),
               *(_VERSIONED if made["version"] > VERSION_OLDEST else ())}
