@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 {
     struct plan plan = {.folder = argc > 1 ? argv[1] : ""};
     unsigned seed = 1;
-    if (argc < 2 || argc > 7) {
+    if (argc < 2 || argc > 7 || *argv[1] == '-') {
         fprintf(stderr, "usage: larder_make_images FOLDER [COUNT [CLASSES [WIDTH [HEIGHT [SEED]]]]]\n"
                         "Makes COUNT (600) JPEGs of WIDTH (500) x HEIGHT (375) in CLASSES (10) folders.\n");
         return 2;

@@ -57,24 +57,27 @@ static void add_copies(struct record *rec, struct parts *parts)
     rec->copies = parts->copies;
 }
 
-/* Each kind of shuffle, each with and without a base and a history; and with copies. */
+/* Each kind of shuffle, each with and without a base and a history; with copies; and parts, of each shuffle. */
 size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
 {
-    if (index >= 14)
+    bool copies = index == 12 || index == 13, part = index >= 14;
+    if (index >= 17)
         return 0;
     struct parts parts = {0};
     struct record rec = {.dataset = {1, 2},
                          .view = {3, 4},
                          .seed = 7,
-                         .shuffle = index >= 12 ? SHUFFLE_DEPENDENT : index % 3,
+                         .shuffle = copies ? SHUFFLE_DEPENDENT : index % 3,
                          .epoch = 2,
                          .batches = 9,
                          .samples = SAMPLES};
-    if (index >= 12 || (index / 3 & 1))
+    if (copies || part || (index / 3 & 1))
         add_base(&rec, &parts);
-    if (index >= 12)
+    if (copies)
         add_copies(&rec, &parts);
-    if (index >= 12 ? index & 1 : index / 3 & 2)
+    if (part)
+        rec.part = (struct record_part){1, 2, 4};
+    else if (copies ? index & 1 : index / 3 & 2)
         add_history(&rec, &parts);
     size_t len;
     CHECK(record_encode(&rec, buf, cap, &len) == 0);
@@ -101,6 +104,8 @@ static void read_all(const struct record *rec)
     }
     for (uint32_t i = 0; i < rec->n_batches; i++)
         n_turns += record_batch_get(rec, i).n_turns;
+    CHECK(rec->part.of == 0 || (rec->world_size == 0 && rec->n_copies == 0 && rec->part.ranks >= 1 &&
+                                rec->part.ranks < rec->part.of && rec->part.first <= rec->part.of - rec->part.ranks));
     CHECK(n_turns == rec->n_turns && rec->rank < (rec->world_size ? rec->world_size : 1));
     for (uint64_t i = 0; i < n_turns; i++)
         CHECK(record_turn(rec, i) < rec->samples);

@@ -277,10 +277,11 @@ def tensors(probe, table, files):
         chw, normalize = {"layout": {"layout": "CHW"}}, {"normalize": {"mean": mean, "std": std}}
         theirs = F.normalize(F.to_tensor(image), mean, std)
         table.compare("to_dtype, scaled", 0, probe.prepare(base + [scaled, chw], data), F.to_tensor(image), name)
-        for dtype in (torch.float32, torch.float16):  # as v2's functional.to_dtype
+        # As v2's functional.to_dtype. torch multiplies a half as a float32, but for old ones, such as 1.13.
+        for dtype in (torch.float32, torch.float16):
             times = {"to_dtype": {"dtype": str(dtype)[6:], "scale": True, "reciprocal": True}}
             table.compare(f"to_dtype, reciprocal, {dtype}", 0, probe.prepare(base + [times, chw], data),
-                          F.pil_to_tensor(image).to(dtype).mul(1 / 255), name)
+                          F.pil_to_tensor(image).float().mul(1 / 255).to(dtype), name)
         table.compare("normalize", 1e-6, probe.prepare(base + [scaled, normalize, chw], data), theirs, name)
         table.compare("normalize, HWC", 1e-6, probe.prepare(base + [scaled, normalize], data), theirs.permute(1, 2, 0),
                       name)

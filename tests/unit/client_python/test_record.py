@@ -57,7 +57,8 @@ class Records(Case):
     def test_numbers_are_those_of_the_header(self):
         """Limits and lengths are those that common/record.h states for the daemon."""
         stated = defined("record.h", "RECORD_")
-        for name in ("MAGIC", "VERSION", "VERSION_COPIES", "VERSION_KNOWN", "VERSION_OLDEST", "SEGMENTS_MAX", "RANKS_MAX"):
+        for name in ("MAGIC", "VERSION", "VERSION_COPIES", "VERSION_KNOWN", "VERSION_OLDEST", "SEGMENTS_MAX",
+                     "RANKS_MAX"):
             self.assertEqual(getattr(_record, name), stated[name], name)
         self.assertEqual((_record.BATCH.itemsize, _record.TURN.itemsize), (stated["BATCH_BYTES"], stated["TURN_BYTES"]))
 
