@@ -20,7 +20,7 @@ CONSTANT = {
     "min_size": 20, "side_range": [1, 2], "radius": [0.1, 2], "severity": 3, "mixture_width": 2,
     "chain_depth": 2, "all_ops": False, "mstd": 0.5, "mmax": 12, "translate_pct": 0.3, "prob": 0.7, "width": 4,
     "corner": "top_left", "depth": 2, "mode": "const", "min_count": 1, "max_count": 3, "longest": 1,
-    "random_scale_prob": 0.5,
+    "random_scale_prob": 0.5, "reciprocal": True,
     "random_scale_range": [0.8, 1], "random_scale_area": True, "random_aspect_prob": 0.5,
     "random_aspect_range": [0.9, 1.1]}
 RANGES = {"brightness": [0.8, 1.2], "contrast": [0.8, 1.2], "saturation": [0.8, 1.2], "hue": [-0.1, 0.1]}
