@@ -218,7 +218,7 @@ static void say_training(const struct measured *m, struct explanation *out)
     SAY(out->why, "%s hardly waits for Larder: it is as fast as its training step", name_of(m->job, name));
     SAY(out->change, "nothing in Larder; only a faster training step makes it faster");
     if (m->train_ms > 0)
-        SAY(out->figure, "a step takes %.3g ms for %.0f samples", m->train_ms, m->batch);
+        SAY(out->figure, "a step takes %.*f ms for %.0f samples", m->train_ms < 10 ? 1 : 0, m->train_ms, m->batch);
     else
         SAY(out->figure, "a batch is ready whenever it asks");
 }
