@@ -214,7 +214,7 @@ def _check_part(made, what):
     if not fits or not 1 <= part[1] < part[2] <= _record.ALL_RANKS_MAX or part[0] > part[2] - part[1]:
         raise FormatError(f"the state is damaged: part is {_said(part)}")
     if "sampler" in made or made[what] == _ALL:
-        raise FormatError("the state is damaged: it is a part, and what of is known as a whole")
+        raise FormatError("the state is damaged: a part has no sampler, and is of the middle of an epoch")
 
 
 def _check_type_of(made, what):

@@ -431,8 +431,8 @@ class Loader:
     def load_state_dict(self, state):
         """Makes the next iteration go on where state_dict() was called: with the rest of that epoch, in any daemon that
         has the same dataset, with any number of ranks, each of which loads the same. A list is of the parts of all
-        nodes. Raises where the state is damaged,
-        or of another dataset, subset, shuffle, or, with shuffle="strict", seed or pipeline; then nothing changes."""
+        nodes. Raises where the state is damaged, or of another dataset, subset, shuffle, or, with shuffle="strict",
+        seed or pipeline; then nothing changes."""
         self._load(state, 5)
 
     def _load(self, made, stacklevel):

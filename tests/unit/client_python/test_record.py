@@ -58,7 +58,7 @@ class Records(Case):
         """Limits and lengths are those that common/record.h states for the daemon."""
         stated = defined("record.h", "RECORD_")
         for name in ("MAGIC", "VERSION", "VERSION_COPIES", "VERSION_KNOWN", "VERSION_OLDEST", "SEGMENTS_MAX",
-                     "RANKS_MAX"):
+                     "SETS_MAX", "RANKS_MAX", "ALL_RANKS_MAX"):
             self.assertEqual(getattr(_record, name), stated[name], name)
         self.assertEqual((_record.BATCH.itemsize, _record.TURN.itemsize), (stated["BATCH_BYTES"], stated["TURN_BYTES"]))
 
