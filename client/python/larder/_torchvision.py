@@ -120,7 +120,8 @@ def _tell_cost(steps):
                   "memory that its pixels take in uint8, in the daemon and on the way to the device, and the daemon "
                   "keeps so many fewer. Leave the conversion (ToTensor, ToDtype) and Normalize out of the list, and "
                   "iterate over larder.to_device(loader, device, normalize=(mean, std)), which does the same on the "
-                  f"device; mean and std are of 0 to 1{'; RandomErasing then belongs there too' if erases else ''}", stacklevel=3)
+                  "device; mean and std are of 0 to 1"
+                  f"{'. RandomErasing then belongs there too' if erases else ''}", stacklevel=3)
 
 
 def _flat(item):
