@@ -10,7 +10,6 @@ sample came twice, or not, or with other bytes, another label or another key tha
 
 import argparse
 import concurrent.futures
-import csv
 import os
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ import zlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system", "python"))
 
+from same_set import write_csv  # noqa: E402
 from system import BIN, Daemon, larder  # noqa: E402
 
 SETTINGS = "memory: {arena: 128MiB, encoded: 64MiB}\nmetrics: {enabled: false}\n"
@@ -45,14 +45,6 @@ def tree_of(folder, sources):
         with open(os.path.join(tree, name), "rb") as file:
             found.append((name, os.path.dirname(name), file.read()))
     return tree, found
-
-
-def write_csv(path, names, rows):
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows(rows)
-    return path
 
 
 def shards_of(folder, samples, numbers):
