@@ -7,48 +7,9 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "server/history/history_priv.h"
 
 #define GROW_FIRST 64
-
-struct item {
-    uint64_t number;
-    uint32_t delivered, through, n_turns;
-    bool released;
-    size_t first_turn;
-};
-
-struct rank {
-    struct item *items;
-    uint32_t *turns; /* turns of all items, in their order */
-    size_t n_items, cap_items, n_turns, cap_turns;
-    size_t n_released; /* number of items, from the first on, that are released */
-    uint32_t through;  /* before the first item */
-    bool last, told;   /* its last batch is among them; others were told that it is done */
-};
-
-struct history {
-    uint32_t world_size;
-    bool ordered;
-    bool began, lost; /* lost: what this epoch's tokens need is not known */
-    bool whole;       /* all of the epoch is over; then `at` stays 0, and the bitmap has the view */
-    uint32_t left;    /* fixed orders, with `whole`: samples left after the base */
-    uint32_t known;   /* batches of each rank that `left` counts */
-    /* The job, and the base of the running epoch: without its bitmap, and with segments that point to `throughs`. */
-    struct record base;
-    uint8_t *throughs;
-    /* the bitmap of a dependent job */
-    uint8_t *over;
-    uint32_t *counts; /* in its place, where turns are counted: how many of each index are over */
-    size_t over_cap;  /* then `over` has so many bytes, and what the last token had */
-    /* How many copies each index has, which go to different ranks; 0: it is not so. The base's copies are in
-     * `base_copies`, those of the token that was made last in `copies_out`. */
-    uint32_t copies;
-    uint8_t *base_copies, *copies_out;
-    bool any; /* the base has some index */
-    uint32_t at;
-    uint8_t here[RECORD_RANKS_MAX * sizeof(uint32_t)]; /* the last segment of the token that was made last */
-    struct rank ranks[];
-};
 
 int history_create(uint32_t world_size, const struct record *job, struct history **out)
 {
@@ -172,22 +133,6 @@ static int keep_segments(struct history *history, const struct record *base)
     return 0;
 }
 
-/* keep_copies keeps the base's copies, if they are of as many ranks as there are. */
-static int keep_copies(struct history *history, const struct record *base)
-{
-    if (!base || !base->n_copies || !history->copies || base->copy_ranks != history->world_size)
-        return 0;
-    size_t bytes = (size_t)base->n_copies * RECORD_COPY_BYTES;
-    history->base_copies = malloc(bytes);
-    if (!history->base_copies)
-        return LARDER_ENOMEM;
-    memcpy(history->base_copies, base->copies, bytes);
-    history->base.copies = history->base_copies;
-    history->base.copy_ranks = base->copy_ranks;
-    history->base.n_copies = base->n_copies;
-    return 0;
-}
-
 int history_epoch_begin(struct history *history, uint32_t epoch, const struct record *base)
 {
     history->began = true;
@@ -212,7 +157,7 @@ int history_epoch_begin(struct history *history, uint32_t epoch, const struct re
     history->any = base && base->over_bytes > 0;
     for (uint32_t i = 0; history->counts && i < history->base.samples; i++)
         history->counts[i] = history->any ? (uint32_t)record_turns_over(base, i) : 0;
-    history->lost = keep_copies(history, base) != 0;
+    history->lost = copies_keep(history, base) != 0;
     if (history->counts)
         return history->lost ? LARDER_ENOMEM : 0;
     CHECK(!history->any || base->over_bytes == record_set_bytes(history->base.samples));
@@ -516,71 +461,6 @@ static int write_counts(struct history *history, struct record *out, struct erro
     return 0;
 }
 
-/* A copy that a rank had, as a number by which copies are in order. */
-static uint64_t numbered(uint32_t index, uint32_t rank)
-{
-    return (uint64_t)index << 32 | rank;
-}
-
-static int in_order(const void *a, const void *b)
-{
-    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
-    return (one > other) - (one < other);
-}
-
-/* is_parted tells whether some copies of the index are over, and not all. */
-static bool is_parted(const struct history *history, uint32_t index)
-{
-    return history->counts[index] > 0 && history->counts[index] < history->copies;
-}
-
-/* list_copies lists the copies of parted indices: those of the base, and those of the first `batches` batches, the last
- * first, until all are found. A base of other ranks leaves some unknown. It returns how many are listed. */
-static size_t list_copies(const struct history *history, uint32_t batches, uint64_t *list, size_t most)
-{
-    size_t n = 0;
-    for (uint32_t i = 0; i < history->base.n_copies; i++) {
-        struct record_copy copy = record_copy_get(&history->base, i);
-        if (is_parted(history, copy.index))
-            list[n++] = numbered(copy.index, copy.rank);
-    }
-    for (uint32_t at = batches; at > 0 && n < most; at--) {
-        for (uint32_t number = 0; number < history->world_size; number++) {
-            const struct rank *rank = &history->ranks[number];
-            const struct item *item = &rank->items[at - 1];
-            for (size_t i = item->first_turn; i < item->first_turn + item->n_turns; i++)
-                if (is_parted(history, rank->turns[i]))
-                    list[n++] = numbered(rank->turns[i], number);
-        }
-    }
-    CHECK(n <= most); /* each is one of those that were counted */
-    return n;
-}
-
-/* write_copies has the token say which ranks had the copies of samples of which not all have come. */
-static int write_copies(struct history *history, uint32_t batches, struct record *out, struct error *err)
-{
-    size_t most = 0;
-    for (uint32_t i = 0; i < out->samples; i++)
-        most += is_parted(history, i) ? history->counts[i] : 0;
-    uint64_t *list = malloc((most + 1) * sizeof *list);
-    uint8_t *copies = malloc((most + 1) * RECORD_COPY_BYTES);
-    free(history->copies_out);
-    history->copies_out = copies;
-    if (!list || !copies) {
-        free(list);
-        return error_set(err, LARDER_ENOMEM, "no memory for a state of epoch %u: free memory", out->epoch);
-    }
-    out->n_copies = (uint32_t)list_copies(history, batches, list, most);
-    out->copy_ranks = out->n_copies ? history->world_size : 0;
-    out->copies = copies;
-    qsort(list, out->n_copies, sizeof *list, in_order);
-    for (uint32_t i = 0; i < out->n_copies; i++)
-        record_copy_put(copies, i, &(struct record_copy){(uint32_t)(list[i] >> 32), (uint32_t)list[i]});
-    free(list);
-    return 0;
-}
-
 int history_token(struct history *history, uint32_t batches, struct record *out, struct error *err)
 {
     CHECK(history->began);
@@ -607,7 +487,7 @@ int history_token(struct history *history, uint32_t batches, struct record *out,
         move_to(history, batches);
     if (history->counts && (batches > 0 || history->any)) {
         int rc = write_counts(history, out, err);
-        return rc || !history->copies ? rc : write_copies(history, batches, out, err);
+        return rc || !history->copies ? rc : copies_write(history, batches, out, err);
     }
     if (history->counts)
         return 0;
