@@ -92,7 +92,8 @@ def make_tree(folder, count, classes=10, width=96, height=72, seed=1):
 
 
 def tree(count, **shape):
-    """A tree that tests share and do not change. In TREES those of other files and of later runs find it."""
+    """A tree that tests share and do not change. In TREES those of other files and of later runs find it. `pictures`,
+    a multiple of the classes, is how many different ones it has, where that does not matter."""
     key = (count, *sorted(shape.items()))
     if key not in _trees:
         name = "-".join(str(part) for part in (count, *(f"{what}{number}" for what, number in key[1:])))
@@ -108,7 +109,12 @@ def make_whole(folder, count, **shape):
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     made = tempfile.mkdtemp(dir=os.path.dirname(folder), prefix="made-")
     os.chmod(made, 0o755)
-    make_tree(made, count, **shape)
+    pictures = shape.pop("pictures", count)
+    make_tree(made, pictures, **shape)
+    for label, path in enumerate(sorted(os.listdir(made))):
+        for number in range(pictures + label, count, shape.get("classes", 10)):
+            shutil.copyfile(os.path.join(made, path, f"{number % pictures:05}.jpg"),
+                            os.path.join(made, path, f"{number:05}.jpg"))
     try:
         os.rename(made, folder)
     except OSError:
