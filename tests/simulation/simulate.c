@@ -4,6 +4,7 @@
  *   simulate --seed 17 --verbose       one scenario, every event and action
  *   simulate --seeds 1 100 --twice     the same seed gives the same events and actions
  *   simulate --seeds 1 500 --sabotage KIND   the model finds each wrong deed of the kind (`--sabotage list` lists them)
+ *   … --deeds N                        the seeds end where N wrong deeds were done
  *   simulate --regressions             seeds that found something once
  *   simulate --seeds 1 5000 --hash     prints one hash of all that the engine did: a change that moves code keeps it
  *   … --restarts                       daemons die, and runs go on from states, see scenario.h
@@ -29,6 +30,7 @@
 
 struct options {
     uint64_t first, last;
+    uint64_t deeds; /* of a sabotage; seeds end with the last of them */
     bool twice, regressions, hash;
     unsigned kind; /* enum scenario_kind */
     struct world_options world;
@@ -138,7 +140,8 @@ static void run_seeds(const struct options *options, struct tally *tally)
         }
         return;
     }
-    for (uint64_t seed = options->first; seed <= options->last && tally->failures < FAILURES_SHOWN; seed++)
+    for (uint64_t seed = options->first;
+         seed <= options->last && tally->failures < FAILURES_SHOWN && tally->sabotaged < options->deeds; seed++)
         run_seed(seed, options, tally);
 }
 
@@ -232,6 +235,8 @@ static bool parse(int argc, char **argv, struct options *options)
                    number <= UINT32_MAX) {
             options->world.check_every = (uint32_t)number;
             arg++;
+        } else if (strcmp(*arg, "--deeds") == 0 && parse_number(arg[1], &options->deeds)) {
+            arg++;
         } else if (strcmp(*arg, "--sabotage") == 0 && parse_sabotage(arg[1], options)) {
             arg++;
         } else {
@@ -247,7 +252,7 @@ static bool parse(int argc, char **argv, struct options *options)
 
 int main(int argc, char **argv)
 {
-    struct options options = {.first = 1, .last = 200};
+    struct options options = {.first = 1, .last = 200, .deeds = UINT64_MAX};
     if (!parse(argc, argv, &options))
         return 2;
     signal(SIGABRT, on_crash);

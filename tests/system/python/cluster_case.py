@@ -12,6 +12,17 @@ FROM_OTHERS = re.compile(r'msg="samples from other nodes" job="[^"]*" received=(
                          r'back=(\d+)')
 
 
+def in_step(iterators, batches=None):
+    """(job, batch) of jobs that train in step: so many batches of each, or the rest of the epoch."""
+    while batches != 0:
+        came = [(job, batch) for job, batch in enumerate([next(iterator, None) for iterator in iterators])
+                if batch is not None]
+        if not came:
+            return
+        yield from came
+        batches = batches and batches - 1
+
+
 class ClusterCase(system.Case):
     def setUp(self):
         super().setUp()

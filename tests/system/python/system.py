@@ -1,6 +1,7 @@
 """What the system tests share: the real daemon on a private socket and folder, real scripts, real images."""
 
 import atexit
+import functools
 import json
 import os
 import random
@@ -19,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
 PACKAGE = os.path.join(SOURCE, "client", "python")
 BIN = os.environ.get("LARDER_BIN", os.path.join(SOURCE, "build", "bin"))
+TREES = os.environ.get("LARDER_TEST_TREES")  # where trees of images are kept for all tests; none: each makes its own
 sys.path.insert(0, PACKAGE)
 
 
@@ -49,13 +51,17 @@ PIPELINE = [{"resize": {"size": [64, 64]}}, "random_horizontal_flip"]
 
 
 def until(what, limit_s):
-    """Waits until what() is true; false when that does not happen in time."""
+    """Waits until what() is true; false when that does not happen in time. Asking takes a fifth of the time at most,
+    since what() may start a process."""
     deadline = time.monotonic() + limit_s * SLOW
-    while not what():
-        if time.monotonic() > deadline:
+    while True:
+        asked = time.monotonic()
+        if what():
+            return True
+        now = time.monotonic()
+        if now > deadline:
             return False
-        time.sleep(0.01)
-    return True
+        time.sleep(max(0.01, 4 * (now - asked)))
 
 
 def free_port():
@@ -86,14 +92,51 @@ def make_tree(folder, count, classes=10, width=96, height=72, seed=1):
 
 
 def tree(count, **shape):
-    """A tree that the tests of one file share and do not change."""
-    key = (count, *shape.items())
+    """A tree that tests share and do not change. In TREES those of other files and of later runs find it. `pictures`,
+    a multiple of the classes, is how many different ones it has, where that does not matter."""
+    key = (count, *sorted(shape.items()))
     if key not in _trees:
-        if not _trees:
-            _trees[None] = tempfile.mkdtemp(prefix="larder-trees-")
-            atexit.register(shutil.rmtree, _trees[None])
-        _trees[key] = make_tree(os.path.join(_trees[None], str(len(_trees))), count, **shape)
-    return _trees[key]
+        name = "-".join(str(part) for part in (count, *(f"{what}{number}" for what, number in key[1:])))
+        folder = os.path.join(TREES or _own_trees(), name)
+        if not os.path.isdir(folder):
+            make_whole(folder, count, **shape)
+        _trees[key] = folder, state_of(folder)
+    return _trees[key][0]
+
+
+def make_whole(folder, count, **shape):
+    """Nobody sees a part of the tree: it gets its name when it is whole, if it has not been made meanwhile."""
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    made = tempfile.mkdtemp(dir=os.path.dirname(folder), prefix="made-")
+    os.chmod(made, 0o755)
+    pictures = shape.pop("pictures", count)
+    make_tree(made, pictures, **shape)
+    for label, path in enumerate(sorted(os.listdir(made))):
+        for number in range(pictures + label, count, shape.get("classes", 10)):
+            shutil.copyfile(os.path.join(made, path, f"{number % pictures:05}.jpg"),
+                            os.path.join(made, path, f"{number:05}.jpg"))
+    try:
+        os.rename(made, folder)
+    except OSError:
+        shutil.rmtree(made)
+        if not os.path.isdir(folder):
+            raise
+
+
+def state_of(folder):
+    """What changes where somebody writes below the folder."""
+    found = {}
+    for below, _, names in os.walk(folder):
+        for path in (below, *(os.path.join(below, name) for name in names)):
+            found[path] = os.stat(path).st_mtime_ns
+    return found
+
+
+@functools.lru_cache(None)
+def _own_trees():
+    folder = tempfile.mkdtemp(prefix="larder-trees-")
+    atexit.register(shutil.rmtree, folder)
+    return folder
 
 
 _trees = {}
@@ -253,6 +296,14 @@ class Case(unittest.TestCase):
         self.addCleanup(daemon.stop)
         return daemon
 
+    def node(self, config=""):
+        """One of several daemons, in a folder of its own."""
+        folder = os.path.join(self.folder, f"node-{len(os.listdir(self.folder))}")
+        os.mkdir(folder)
+        daemon = Daemon(folder, config)
+        self.addCleanup(daemon.stop)
+        return daemon
+
     def script(self, daemon, **options):
         script = Script(daemon.socket if daemon else None, **options)
         self.addCleanup(script.close)
@@ -280,4 +331,7 @@ def main():
     result = unittest.main(argv=arguments, verbosity=2, exit=False).result
     if not result.wasSuccessful():
         sys.exit(1)
+    for folder, before in _trees.values():
+        if state_of(folder) != before:
+            sys.exit(f"{folder} has changed, which other tests use too: a test that writes there needs a copy")
     sys.exit(77 if result.skipped and len(result.skipped) >= result.testsRun else 0)

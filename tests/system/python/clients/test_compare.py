@@ -1,6 +1,7 @@
 """`larder plan --compare` trains on both sides what it says, counts what they cost, and says what jobs save.
 Figures of time are not held against anything: only counts, and what follows from them."""
 
+import importlib.util
 import json
 import os
 import shlex
@@ -10,9 +11,7 @@ import sys
 import above  # noqa: F401
 from system import BIN, PACKAGE, SLOW, Case, main, only_long, skip, tree
 
-try:
-    import torchvision  # noqa: F401
-except ImportError:
+if importlib.util.find_spec("torchvision") is None:
     skip("this Python has no torchvision")
 from larder import compare  # noqa: E402
 

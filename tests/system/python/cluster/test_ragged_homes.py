@@ -7,7 +7,7 @@ import os
 import above  # noqa: F401
 import numpy as np
 import system
-from cluster_case import ClusterCase
+from cluster_case import ClusterCase, in_step
 from system import SLOW, larder
 
 COUNT = 800  # with four chunks at least for each of three nodes
@@ -53,19 +53,12 @@ class RaggedHomes(ClusterCase):
         np.testing.assert_array_equal(boxes, found)
 
     def train(self, iterators, batches=None):
-        """How often each sample comes to each job, in so many batches or in the rest of the epoch. The jobs train in
-        step."""
-        counts, more = np.zeros((len(iterators), COUNT), int), True
-        while more and batches != 0:
-            more, batches = False, batches and batches - 1
-            for job, iterator in enumerate(iterators):
-                batch = next(iterator, None)
-                if batch is None:
-                    continue
-                more = True
-                for index, image, boxes in zip(batch["index"].tolist(), batch["image"], batch["boxes"]):
-                    self.check_sample(index, image, boxes)
-                    counts[job, index] += 1
+        """How often each sample comes to each job, in so many batches or in the rest of the epoch."""
+        counts = np.zeros((len(iterators), COUNT), int)
+        for job, batch in in_step(iterators, batches):
+            for index, image, boxes in zip(batch["index"].tolist(), batch["image"], batch["boxes"]):
+                self.check_sample(index, image, boxes)
+                counts[job, index] += 1
         return counts
 
     def through(self, dies=None):

@@ -4,7 +4,7 @@ as to others, and each sample comes as often as the epoch has it, whatever dies.
 import above  # noqa: F401
 import numpy as np
 import system
-from cluster_case import ClusterCase
+from cluster_case import ClusterCase, in_step
 from system import SLOW, larder
 
 COUNT = 800  # with four chunks at least for each of three nodes
@@ -31,16 +31,10 @@ class SamplerHomes(ClusterCase):
                 for at, node in enumerate(self.nodes[:2])]
 
     def train(self, iterators, batches=None):
-        """How often each sample comes to each job, in so many batches or in the rest of the epoch. The jobs train in
-        step."""
-        counts, more = np.zeros((len(iterators), COUNT), int), True
-        while more and batches != 0:
-            more, batches = False, batches and batches - 1
-            for job, iterator in enumerate(iterators):
-                batch = next(iterator, None)
-                if batch is not None:
-                    np.add.at(counts[job], batch[-1], 1)
-                    more = True
+        """How often each sample comes to each job, in so many batches or in the rest of the epoch."""
+        counts = np.zeros((len(iterators), COUNT), int)
+        for job, batch in in_step(iterators, batches):
+            np.add.at(counts[job], batch[-1], 1)
         return counts
 
     def multiplicities(self, options, epochs=2):

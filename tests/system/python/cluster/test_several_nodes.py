@@ -16,14 +16,6 @@ CHUNK = 64  # samples
 
 
 class SeveralNodes(system.Case):
-    def node(self, config=system.CONFIG):
-        """A daemon in a folder of its own."""
-        folder = os.path.join(self.folder, f"node-{len(os.listdir(self.folder))}")
-        os.mkdir(folder)
-        daemon = system.Daemon(folder, config)
-        self.addCleanup(daemon.stop)
-        return daemon
-
     def scripts(self, daemons, split, first_epoch=None, **options):
         """A script a rank; split[i] of them at daemons[i]."""
         options = {"dataset": system.tree(COUNT), "pipeline": system.PIPELINE, "batch_size": 8, "epochs": EPOCHS,

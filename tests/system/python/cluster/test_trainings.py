@@ -59,6 +59,7 @@ class Trainings(ClusterCase):
         alone = self.training(1)
         self.in_the_middle(alone)
         for node in self.nodes:
+            self.assertTrue(system.until(lambda node=node: self.shared(node), 60))
             self.assertEqual(list(self.shared(node).values()), [(False, 1)])
             self.assertEqual(node.status()["cluster"]["requests"], 0)
         other = self.training(2)

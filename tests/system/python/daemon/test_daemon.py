@@ -151,7 +151,7 @@ class ShortBudgets(Case):
     def test_reads_with_little_encoded_memory(self):
         """With encoded memory for a tenth of the dataset, and look-ahead for much more, a chunk is read a few times an
         epoch and not for each sample or two."""
-        folder = tree(320, width=400, height=300)
+        folder = tree(320, width=400, height=300, pictures=40)
         encoded = sum(os.path.getsize(path) for path in files_of(folder)) // 10
         daemon = self.daemon(CONFIG.replace("64MiB", f"{encoded}B"))
         loader = self.loader(daemon, folder, batch_size=64, epochs=3)

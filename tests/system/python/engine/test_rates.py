@@ -20,7 +20,7 @@ metrics: {{enabled: false}}
 class Rates(Case):
     def setUp(self):
         super().setUp()
-        self.tree = tree(COUNT, width=640, height=480)
+        self.tree = tree(COUNT, width=640, height=480, pictures=20)
         self.checkpoints = os.path.join(self.folder, "checkpoints")
         self.path = os.path.join(self.checkpoints, "preparing-rates")
 

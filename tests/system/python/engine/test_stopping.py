@@ -10,7 +10,7 @@ import above  # noqa: F401
 from system import SLOW, Case, main, tree, until
 
 COUNT = 40
-LINES = 8_000_000
+LINES = 4_000_000
 PARTS = 150
 CLIENTS = 6  # more than a lane has threads
 AT_WORK = 4  # as many as it has

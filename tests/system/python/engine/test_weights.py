@@ -23,6 +23,10 @@ metrics: {enabled: false}
 """
 
 
+def images():
+    return tree(COUNT, width=800, height=600, pictures=20)
+
+
 class Weights(Case):
     def command(self, daemon, *words):
         return subprocess.run([os.path.join(BIN, "larder"), *words, "--socket", daemon.socket], stdout=subprocess.PIPE,
@@ -30,7 +34,7 @@ class Weights(Case):
 
     def train(self, daemon, name, subset, weight):
         """A job that takes batches as fast as it gets them, until the test ends."""
-        loader = self.loader(daemon, tree(COUNT, width=800, height=600), batch_size=8, pipeline=PIPELINE, prefetch=4,
+        loader = self.loader(daemon, images(), batch_size=8, pipeline=PIPELINE, prefetch=4,
                              subset=subset, name=name, weight=weight)
 
         def run():
@@ -91,7 +95,7 @@ class Weights(Case):
         job = _wire.Register(batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=0, bad_policy=0, flags=0,
                              seed=0, weight=1.0, local_world_size=0, local_first=0, sampler=0,
                              copies=0, draws=0, name=b"",
-                             dataset=tree(COUNT, width=800, height=600).encode(), pipeline=b"[]", subset=b"", sets=b"",
+                             dataset=images().encode(), pipeline=b"[]", subset=b"", sets=b"",
                              weights=b"")
         for weight in (float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 0.0099, 100.1):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
@@ -110,7 +114,7 @@ class Weights(Case):
         """A rank that gives another weight than the job's first rank is refused, by the name of what differs."""
         daemon = self.daemon(CONFIG)
         options = {"name": "ranks", "world_size": 2, "pipeline": PIPELINE}
-        dataset = tree(COUNT, width=800, height=600)
+        dataset = images()
         self.loader(daemon, dataset, rank=0, weight=2, **options)
         with self.assertRaisesRegex(larder.InvalidArgument, "another weight"):
             self.loader(daemon, dataset, rank=1, weight=3, **options)
@@ -121,7 +125,7 @@ class Weights(Case):
         """The weight that the command line gave a job is that of its Loader's copies, and of the Loader itself when it
         comes back after its job was cancelled. A rank that comes back to its job finds the job's."""
         daemon = self.daemon(CONFIG)
-        dataset = tree(COUNT, width=800, height=600)
+        dataset = images()
         loader = self.loader(daemon, dataset, pipeline=PIPELINE, name="one", weight=2)
         ranks = [self.loader(daemon, dataset, pipeline=PIPELINE, name="ranks", weight=2, rank=rank, world_size=2)
                  for rank in range(2)]
@@ -150,7 +154,7 @@ class Weights(Case):
         """A weight given at the moment at which a job ends, because a rank has not come in time, is given to nobody,
         and costs the daemon nothing."""
         daemon = self.daemon(CONFIG + "limits: {rank_timeout: 3}\n")
-        dataset = tree(COUNT, width=800, height=600)
+        dataset = images()
         for _ in range(2):
             loader = self.loader(daemon, dataset, rank=0, world_size=2, name="ranks", pipeline=PIPELINE)
             time.sleep(0.1)  # between two of the governor's decisions, which would see the job's end first
@@ -164,7 +168,7 @@ class Weights(Case):
     def test_drain(self):
         """A drained daemon takes no new job, gives the one it has all of its epoch, and stops when that has gone."""
         daemon = self.daemon(CONFIG)
-        dataset = tree(COUNT, width=800, height=600)
+        dataset = images()
         loader = self.loader(daemon, dataset, pipeline=PIPELINE)
         iterator = iter(loader)
         seen = next(iterator)[-1].tolist()
@@ -183,7 +187,7 @@ class Weights(Case):
         """A job that is cancelled while one of its ranks has yet to come ends with the others, and does not hold up a
         drained daemon."""
         daemon = self.daemon(CONFIG)
-        dataset = tree(COUNT, width=800, height=600)
+        dataset = images()
         loader = self.loader(daemon, dataset, rank=0, world_size=2, name="ranks", pipeline=PIPELINE)
         self.assertEqual(self.command(daemon, "cancel", "ranks").returncode, 0)
         loader.close()

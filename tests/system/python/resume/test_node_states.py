@@ -84,14 +84,6 @@ _of_thread = threading.local()
 
 
 class NodeStates(Nodes, system.Case):
-    def node(self):
-        """A daemon in a folder of its own."""
-        folder = os.path.join(self.folder, f"node-{len(os.listdir(self.folder))}")
-        os.mkdir(folder)
-        daemon = system.Daemon(folder, system.CONFIG)
-        self.addCleanup(daemon.stop)
-        return daemon
-
     def go_on(self, worlds, **options):
         """An epoch of one world after another, each with new daemons, which are killed; the last takes all that is
         left."""
