@@ -19,17 +19,6 @@ void log_set_level(enum log_level level)
     atomic_store(&current_level, (int)level);
 }
 
-bool log_level_parse(const char *text, enum log_level *out)
-{
-    for (int level = LOG_ERROR; level <= LOG_DEBUG; level++) {
-        if (strcmp(text, level_names[level]) == 0) {
-            *out = (enum log_level)level;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_shown(enum log_level level)
 {
     return (int)level <= atomic_load_explicit(&current_level, memory_order_relaxed);

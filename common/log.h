@@ -13,8 +13,6 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level level);
-/* log_level_parse knows "error", "warn", "info" and "debug". It returns false for anything else. */
-bool log_level_parse(const char *text, enum log_level *out);
 
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,15 +1,11 @@
-/* mailbox.c: a ring under one mutex. Waits use the monotonic clock. The eventfd is written when the ring goes from
- * empty to not empty and drained when it goes back, both under the mutex: it never blocks (EFD_NONBLOCK) and must not
- * lag behind. */
+/* mailbox.c: a ring under one mutex. Waits use the monotonic clock. */
 #include "common/mailbox.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/check.h"
 
@@ -22,7 +18,6 @@ struct mailbox {
     pthread_cond_t not_empty, not_full;
     size_t head, length;
     bool closed;
-    int eventfd;
     uint8_t *ring;
 };
 
@@ -38,7 +33,7 @@ int mailbox_create(size_t capacity, size_t element_bytes, struct mailbox **out)
         return LARDER_ENOMEM;
     }
     *mailbox = (struct mailbox){
-        .magic = MAILBOX_MAGIC, .capacity = capacity, .element_bytes = element_bytes, .eventfd = -1, .ring = ring};
+        .magic = MAILBOX_MAGIC, .capacity = capacity, .element_bytes = element_bytes, .ring = ring};
     pthread_condattr_t attr;
     CHECK(pthread_condattr_init(&attr) == 0);
     CHECK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
@@ -58,27 +53,16 @@ void mailbox_destroy(struct mailbox *mailbox)
     pthread_mutex_destroy(&mailbox->mutex);
     pthread_cond_destroy(&mailbox->not_empty);
     pthread_cond_destroy(&mailbox->not_full);
-    if (mailbox->eventfd >= 0)
-        close(mailbox->eventfd);
     mailbox->magic = 0;
     free(mailbox->ring);
     free(mailbox);
-}
-
-static void signal_locked(struct mailbox *mailbox)
-{
-    if (mailbox->eventfd >= 0) {
-        ssize_t written = write(mailbox->eventfd, &(uint64_t){1}, sizeof(uint64_t));
-        (void)written; /* EAGAIN: it is readable already */
-    }
 }
 
 static void put_locked(struct mailbox *mailbox, const void *element)
 {
     size_t tail = (mailbox->head + mailbox->length) % mailbox->capacity;
     memcpy(mailbox->ring + tail * mailbox->element_bytes, element, mailbox->element_bytes);
-    if (mailbox->length++ == 0)
-        signal_locked(mailbox);
+    mailbox->length++;
 }
 
 static int push(struct mailbox *mailbox, const void *element, bool wait)
@@ -166,11 +150,6 @@ static void take_locked(struct mailbox *mailbox, uint8_t *elements, size_t count
         mailbox->head = (mailbox->head + 1) % mailbox->capacity;
     }
     mailbox->length -= count;
-    if (mailbox->length == 0 && mailbox->eventfd >= 0 && !mailbox->closed) {
-        uint64_t ignored;
-        ssize_t got = read(mailbox->eventfd, &ignored, sizeof ignored);
-        (void)got;
-    }
     if (count == 1)
         pthread_cond_signal(&mailbox->not_full);
     else
@@ -202,7 +181,6 @@ void mailbox_close(struct mailbox *mailbox)
     CHECK_MAGIC(mailbox, MAILBOX_MAGIC);
     pthread_mutex_lock(&mailbox->mutex);
     mailbox->closed = true;
-    signal_locked(mailbox);
     pthread_cond_broadcast(&mailbox->not_empty);
     pthread_cond_broadcast(&mailbox->not_full);
     pthread_mutex_unlock(&mailbox->mutex);
@@ -215,18 +193,4 @@ size_t mailbox_length(struct mailbox *mailbox)
     size_t length = mailbox->length;
     pthread_mutex_unlock(&mailbox->mutex);
     return length;
-}
-
-int mailbox_eventfd(struct mailbox *mailbox)
-{
-    CHECK_MAGIC(mailbox, MAILBOX_MAGIC);
-    pthread_mutex_lock(&mailbox->mutex);
-    if (mailbox->eventfd < 0) {
-        mailbox->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (mailbox->length || mailbox->closed)
-            signal_locked(mailbox);
-    }
-    int fd = mailbox->eventfd;
-    pthread_mutex_unlock(&mailbox->mutex);
-    return fd;
 }

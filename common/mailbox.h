@@ -1,7 +1,6 @@
 /* mailbox.h: a bounded FIFO of fixed-size elements between threads.
  *
- * It has one mutex and two conditions, and any thread may call any function. Elements are copied in and out. A consumer
- * that sits in epoll can watch an eventfd, which is readable while the mailbox is not empty, or closed. */
+ * It has one mutex and two conditions, and any thread may call any function. Elements are copied in and out. */
 #ifndef LARDER_COMMON_MAILBOX_H
 #define LARDER_COMMON_MAILBOX_H
 
@@ -30,7 +29,5 @@ int mailbox_pop(struct mailbox *mailbox, void *element, int64_t timeout_ms);
 int mailbox_pop_many(struct mailbox *mailbox, void *elements, size_t max, size_t *count, int64_t timeout_ms);
 void mailbox_close(struct mailbox *mailbox);
 size_t mailbox_length(struct mailbox *mailbox);
-/* mailbox_eventfd returns the eventfd, which the first call makes and the mailbox owns; -1 when none could be made. */
-int mailbox_eventfd(struct mailbox *mailbox);
 
 #endif

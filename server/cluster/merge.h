@@ -41,7 +41,6 @@
 #define MERGE_STARVED_NS UINT64_C(6000000000)
 #define MERGE_EMPTY_MORE_NS UINT64_C(4000000000) /* the same, since it last said that it has none yet */
 #define MERGE_PARTS_MAX 256                      /* parts of an epoch, those given up included */
-#define MERGE_NODE_SELF UINT32_MAX
 
 enum merge_event_type {
     MERGE_TICK,

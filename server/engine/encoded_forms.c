@@ -168,7 +168,6 @@ void encoded_form_made(struct encoded_store *store, uint32_t index, void *form, 
     forms->count++;
     forms->bytes += bytes;
     line_append(&forms->line, LINKS(store->encodeds, in_forms), index);
-    store->env->counts.forms_made++;
 }
 
 void encoded_forms_shed(struct encoded_store *store)

@@ -124,7 +124,6 @@ struct engine_counts {
     uint64_t redirected_prepared, redirected_encoded; /* picks that another sample of their fiber served */
     uint64_t samples_decoded;                         /* tasks that made an instance of pixels */
     uint64_t samples_from_forms;                      /* tasks that made one of a decoded form instead */
-    uint64_t forms_made;                              /* decoded forms that took the place of encoded bytes */
     uint64_t instances_prepared;
     /* samples that other nodes gave, bad ones included; and those that the job was not to have */
     uint64_t samples_arrived, arrivals_refused;

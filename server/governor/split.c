@@ -38,6 +38,7 @@ double governor_load_rate(const struct governor_balance *balance)
     return balance->load_s > 0 ? balance->loaders / balance->load_s : 0;
 }
 
+/* delivered returns the samples per second that can be both loaded and prepared with `preparers` threads. */
 static double delivered(const struct governor_balance *balance, uint32_t preparers, bool hope)
 {
     double prepare = mixture(balance, preparers, hope);
@@ -45,11 +46,6 @@ static double delivered(const struct governor_balance *balance, uint32_t prepare
         return prepare;
     double load = governor_load_rate(balance);
     return load < prepare ? load : prepare;
-}
-
-double governor_deliver_rate(const struct governor_balance *balance, uint32_t preparers)
-{
-    return delivered(balance, preparers, false);
 }
 
 /* seen tells whether the rate at a count of preparers is known. Rare classes need not be known: in most windows too few

@@ -26,9 +26,6 @@ struct governor_balance {
 double governor_prepare_rate(const struct governor_balance *balance, uint32_t preparers);
 /* governor_load_rate returns the samples a second that the reads bring. 0: nothing is loaded. */
 double governor_load_rate(const struct governor_balance *balance);
-/* governor_deliver_rate returns the samples per second that can be both loaded and prepared with `preparers`
- * threads. */
-double governor_deliver_rate(const struct governor_balance *balance, uint32_t preparers);
 /* governor_preparers returns the fewest preparers with which the most is delivered (within 1 %). It returns `now` if
  * that count would not bring a part `gain` (0.02: 2 %) more than `now` does. *probe becomes a count that was not seen
  * lately and that may be better, between counts that were seen: it is worth a try for one window. 0: there is none. */

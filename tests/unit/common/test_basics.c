@@ -206,18 +206,6 @@ static void log_quotes_values(void **state)
         "msg=\"a\\\" level=error x=\\\"\\\\\" cut=\"ab\\\"\" cut2=\"xy\" word=k n=007 u=18446744073709551615 %\n"));
 }
 
-/* Level names are read, others refused. */
-static void log_parses_levels(void **state)
-{
-    (void)state;
-    enum log_level level = LOG_INFO;
-    assert_true(log_level_parse("debug", &level));
-    assert_int_equal(level, LOG_DEBUG);
-    assert_false(log_level_parse("Debug", &level));
-    assert_false(log_level_parse("", &level));
-    assert_int_equal(level, LOG_DEBUG);
-}
-
 /* ── types, socket paths ─────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* A job set holds what was added, at every word's edges, and walks it in order. */
@@ -315,7 +303,6 @@ int main(void)
         cmocka_unit_test(error_carries_text),
         cmocka_unit_test(log_writes_lines),
         cmocka_unit_test(log_quotes_values),
-        cmocka_unit_test(log_parses_levels),
         cmocka_unit_test(jobset_holds),
         cmocka_unit_test(socket_path_follows_order),
         cmocka_unit_test(check_allocates),

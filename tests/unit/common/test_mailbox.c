@@ -29,7 +29,6 @@ struct shared {
     uint32_t last[PRODUCERS]; /* one consumer's own view: numbers it got from a producer only rise */
     bool in_order;
     _Atomic uint32_t *seen; /* one counter an item, for all consumers */
-    bool use_eventfd;
 };
 
 static void *produce(void *arg)
@@ -49,27 +48,13 @@ static void *produce(void *arg)
     return NULL;
 }
 
-static int pop_some(struct shared *shared, struct item *items, size_t *count)
-{
-    if (!shared->use_eventfd)
-        return mailbox_pop_many(shared->mailbox, items, CHUNK, count, -1);
-    for (;;) {
-        int rc = mailbox_pop_many(shared->mailbox, items, CHUNK, count, 0);
-        if (rc != LARDER_ETIMEOUT)
-            return rc;
-        struct pollfd readable = {.fd = mailbox_eventfd(shared->mailbox), .events = POLLIN};
-        if (poll(&readable, 1, 60000) != 1)
-            return LARDER_EIO;
-    }
-}
-
 static void *consume(void *arg)
 {
     struct shared *shared = arg;
     struct item items[CHUNK];
     size_t count;
     int rc;
-    while ((rc = pop_some(shared, items, &count)) == 0) {
+    while ((rc = mailbox_pop_many(shared->mailbox, items, CHUNK, &count, -1)) == 0) {
         for (size_t i = 0; i < count; i++) {
             uint32_t *last = &shared->last[items[i].producer];
             shared->in_order = shared->in_order && items[i].number > *last;
@@ -88,7 +73,7 @@ static void join(pthread_t thread)
         fail_msg("%s", (const char *)why);
 }
 
-static void run_threads(size_t capacity, bool use_eventfd)
+static void run_threads(size_t capacity)
 {
     struct shared producers[PRODUCERS], consumers[CONSUMERS];
     pthread_t threads[PRODUCERS + CONSUMERS];
@@ -96,7 +81,7 @@ static void run_threads(size_t capacity, bool use_eventfd)
     _Atomic uint32_t *seen = calloc(PRODUCERS * PER_PRODUCER, sizeof *seen);
     assert_int_equal(mailbox_create(capacity, sizeof(struct item), &mailbox), 0);
     for (uint32_t i = 0; i < CONSUMERS; i++) {
-        consumers[i] = (struct shared){.mailbox = mailbox, .in_order = true, .seen = seen, .use_eventfd = use_eventfd};
+        consumers[i] = (struct shared){.mailbox = mailbox, .in_order = true, .seen = seen};
         assert_int_equal(pthread_create(&threads[PRODUCERS + i], NULL, consume, &consumers[i]), 0);
     }
     for (uint32_t i = 0; i < PRODUCERS; i++) {
@@ -122,50 +107,9 @@ static void run_threads(size_t capacity, bool use_eventfd)
 static void carries_all(void **state)
 {
     (void)state;
-    run_threads(1, false);
-    run_threads(16, false);
-    run_threads(4096, false);
-}
-
-/* The same with consumers that sleep on the eventfd: no wake-up is lost. */
-static void wakes_by_eventfd(void **state)
-{
-    (void)state;
-    run_threads(1, true);
-    run_threads(16, true);
-}
-
-static bool is_readable(int fd)
-{
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-    return poll(&readable, 1, 0) == 1;
-}
-
-/* The eventfd is readable exactly while the mailbox holds something, and for good after the close; also when it is made
- * late. */
-static void eventfd_tells_the_truth(void **state)
-{
-    (void)state;
-    struct mailbox *mailbox = NULL;
-    int value = 5;
-    assert_int_equal(mailbox_create(3, sizeof value, &mailbox), 0);
-    assert_int_equal(mailbox_push(mailbox, &value), 0);
-    int fd = mailbox_eventfd(mailbox);
-    assert_true(fd >= 0);
-    assert_int_equal(mailbox_eventfd(mailbox), fd);
-    assert_true(is_readable(fd));
-    assert_int_equal(mailbox_push(mailbox, &value), 0);
-    assert_int_equal(mailbox_pop(mailbox, &value, 0), 0);
-    assert_true(is_readable(fd));
-    assert_int_equal(mailbox_pop(mailbox, &value, 0), 0);
-    assert_false(is_readable(fd));
-    assert_int_equal(mailbox_push(mailbox, &value), 0);
-    assert_true(is_readable(fd));
-    mailbox_close(mailbox);
-    assert_int_equal(mailbox_pop(mailbox, &value, 0), 0);
-    assert_true(is_readable(fd));
-    assert_int_equal(mailbox_pop(mailbox, &value, 0), LARDER_EGONE);
-    mailbox_destroy(mailbox);
+    run_threads(1);
+    run_threads(16);
+    run_threads(4096);
 }
 
 /* A full mailbox refuses try_push; a closed one refuses pushes, and pops give what is left, in order, before
@@ -260,8 +204,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(carries_all),
-        cmocka_unit_test(wakes_by_eventfd),
-        cmocka_unit_test(eventfd_tells_the_truth),
         cmocka_unit_test(fills_and_closes),
         cmocka_unit_test(times_out),
         cmocka_unit_test(close_wakes),
