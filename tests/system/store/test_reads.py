@@ -49,7 +49,7 @@ class Reads(Case):
         """With encoded memory for a tenth of a store one job reads each sample about once an epoch and each chunk at
         most 2.5 times, and within 40 % of the bench, which looks one sample ahead and not batches; two jobs read no
         chunk more than a tenth more often than one."""
-        store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", CHUNK)
+        store = pack(tree(COUNT, pictures=500), os.path.join(self.folder, "store"), "--chunk-size", CHUNK)
         bench, one, two = self.bench(), self.reads(store, 1), self.reads(store, 2)
         print(f"reads a chunk and epoch: bench {bench:.2f}, one job {one:.2f}, two jobs {two:.2f}", flush=True)
         self.assertGreaterEqual(one, 1)
@@ -60,7 +60,7 @@ class Reads(Case):
         """A job in an order of its own is given no other sample than the next, but what a read can bring for later
         comes with it: with memory for all, a chunk is read about once an epoch; with memory for a tenth, fewer times
         than it has samples, by a quarter."""
-        store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", CHUNK)
+        store = pack(tree(COUNT, pictures=500), os.path.join(self.folder, "store"), "--chunk-size", CHUNK)
         for shuffle in ("strict", "none"):
             scarce, ample = self.reads(store, 1, shuffle=shuffle), self.reads(store, 1, 2, shuffle)
             print(f"{shuffle}: reads a chunk and epoch {scarce:.1f}, with memory for all {ample:.2f}", flush=True)

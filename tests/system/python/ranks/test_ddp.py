@@ -52,12 +52,13 @@ class Ddp(system.Case):
             self.assertAlmostEqual(report["weights"], reports[0]["weights"], places=6)
             self.assertEqual(report["losses"], reports[0]["losses"])
 
+    @system.only_long
     def test_two_processes(self):
-        """Two ranks train in step."""
+        """Two ranks train in step, whose parts need no repeats."""
         self.check(2)
 
     def test_four_processes(self):
-        """So do four, whose parts need two repeats."""
+        """Four ranks train in step, whose parts need two repeats."""
         self.check(4)
 
 

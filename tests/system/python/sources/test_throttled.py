@@ -42,7 +42,7 @@ class Throttled(Case):
         depends on what else the machine does; on a quiet one the rates with other delays are printed. The best of
         up to ROUNDS runs counts. In each, a read brings what the engine wanted of a chunk together, also where
         samples are dropped to make room for it."""
-        store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", 64)
+        store = pack(tree(COUNT, pictures=500), os.path.join(self.folder, "store"), "--chunk-size", 64)
         for delay_ms in (0, 5, 20) if QUIET else ():
             print(f"{delay_ms} ms: %.0f samples/s, %.0f reads/s, %.1f samples a read" % self.middle(store, delay_ms),
                   flush=True)
@@ -61,7 +61,7 @@ class Throttled(Case):
         """With reads that take 5, 20 and 80 ms longer, a job gets at least 90 % of what either the preparers alone or
         the reads alone would give: the second counts the loaders that may run, and what a read brings. How fast the
         machine is changes: both sides are measured in turns, and the median of three to ROUNDS rounds counts."""
-        store = pack(tree(COUNT), os.path.join(self.folder, "store"), "--chunk-size", 64)
+        store = pack(tree(COUNT, pictures=500), os.path.join(self.folder, "store"), "--chunk-size", 64)
         parts = {5: [], 20: [], 80: []}
         for round_ in range(ROUNDS):
             prepare = self.middle(store, 0, EPOCHS)[0]
