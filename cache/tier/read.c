@@ -54,33 +54,7 @@ static uint32_t run_length(const struct found *first, uint32_t count)
     return n;
 }
 
-/* read_parts fills all parts. 0, or -1 with errno, which is 0 where the file ends early. */
-static int read_parts(int fd, struct iovec *part, int count, uint64_t offset)
-{
-    while (count > 0) {
-        ssize_t got = preadv(fd, part, count, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) {
-            errno = got < 0 ? errno : 0;
-            return -1;
-        }
-        offset += (uint64_t)got;
-        for (size_t left = (size_t)got; left > 0;) {
-            size_t step = left < part->iov_len ? left : part->iov_len;
-            part->iov_base = (char *)part->iov_base + step;
-            part->iov_len -= step;
-            left -= step;
-            if (part->iov_len == 0) {
-                part++;
-                count--;
-            }
-        }
-    }
-    return 0;
-}
-
-/* read_run returns 0, or -1 with errno. */
+/* read_run returns 0, or -1 with errno, which is 0 where the file ends early. */
 static int read_run(const struct found *first, uint32_t count, char *dropped)
 {
     struct iovec parts[PARTS_MAX];
@@ -93,7 +67,7 @@ static int read_run(const struct found *first, uint32_t count, char *dropped)
         parts[n++] = (struct iovec){first[i].read->buf, place->len_bytes};
         end = place->offset + place->len_bytes;
     }
-    return read_parts(first->segment->fd, parts, n, first->place.offset);
+    return tier_move_parts(preadv, first->segment->fd, parts, n, first->place.offset);
 }
 
 /* drop makes the class forget a record whose bytes are wrong, unless another one has come to its place since. */

@@ -10,6 +10,7 @@
 #define LARDER_CACHE_TIER_TIER_PRIV_H
 
 #include <pthread.h>
+#include <sys/uio.h>
 
 #include "cache/tier/tier.h"
 
@@ -156,5 +157,10 @@ void tier_give_up(struct tier *tier, size_t at);
 int tier_seal(struct tier *tier);
 /* tier_failed switches writing, or all, off after an errno, and logs it the first time. */
 void tier_failed(struct tier *tier, bool reading, int number);
+
+/* tier_move_parts has preadv or pwritev move all parts. It returns 0, or -1 with errno, which is 0 where no more could
+ * be moved: the file ends early. */
+typedef ssize_t tier_move_fn(int fd, const struct iovec *parts, int count, off_t offset);
+int tier_move_parts(tier_move_fn *move, int fd, struct iovec *part, int count, uint64_t offset);
 
 #endif

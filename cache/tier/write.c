@@ -124,31 +124,6 @@ static struct segment *segment_for(struct tier *tier, uint64_t owner, uint64_t b
 
 /* ── writing ── */
 
-static int write_parts(int fd, struct iovec *part, int count, uint64_t offset)
-{
-    while (count > 0) {
-        ssize_t put = pwritev(fd, part, count, (off_t)offset);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0) {
-            errno = put < 0 ? errno : EIO;
-            return -1;
-        }
-        offset += (uint64_t)put;
-        for (size_t left = (size_t)put; left > 0;) {
-            size_t step = left < part->iov_len ? left : part->iov_len;
-            part->iov_base = (char *)part->iov_base + step;
-            part->iov_len -= step;
-            left -= step;
-            if (part->iov_len == 0) {
-                part++;
-                count--;
-            }
-        }
-    }
-    return 0;
-}
-
 static uint32_t publish(struct piece *piece, struct segment *segment)
 {
     struct tier *tier = piece->tier;
@@ -195,8 +170,8 @@ static uint32_t flush(struct piece *piece)
         parts[2 * i + 1] = (struct iovec){(void *)record->bytes, record->len_bytes};
     }
     uint32_t placed = 0;
-    if (piece->count && write_parts(segment->fd, parts, (int)(2 * piece->count), segment->len_bytes))
-        tier_failed(tier, false, errno);
+    if (piece->count && tier_move_parts(pwritev, segment->fd, parts, (int)(2 * piece->count), segment->len_bytes))
+        tier_failed(tier, false, errno ? errno : EIO);
     else if (piece->count)
         placed = publish(piece, segment);
     piece->count = 0;
