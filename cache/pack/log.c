@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +17,6 @@
 
 #define LOG ".log"
 #define PACKED ".log.packed" /* its name while it is removed */
-/* What names in a log look like; a 0 stands for any digit. */
-#define SHARD "000000-000000000000.tar/"
-#define UNNAMED "./@000000000000."
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -107,24 +103,4 @@ int pack_log_remove(const char *dest, struct error *err)
     if (!code && rename(path, packed))
         code = file_error(err, path, "rename it");
     return code ? code : remove_all(packed, err);
-}
-
-static bool begins_like(const char *text, const char *form)
-{
-    for (; *form; form++, text++) {
-        if (*form == '0' ? *text < '0' || *text > '9' : *text != *form)
-            return false;
-    }
-    return true;
-}
-
-const char *pack_log_key(const char *key, uint32_t number, char buf[PACK_LOG_KEY_BYTES])
-{
-    if (!begins_like(key, SHARD))
-        return key;
-    const char *given = key + strlen(SHARD), *ending = given + strlen(UNNAMED) - 1;
-    if (!begins_like(given, UNNAMED))
-        return given;
-    snprintf(buf, PACK_LOG_KEY_BYTES, "%012" PRIu32 "%s", number, ending);
-    return buf;
 }

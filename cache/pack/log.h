@@ -3,11 +3,7 @@
 #ifndef LARDER_CACHE_PACK_LOG_H
 #define LARDER_CACHE_PACK_LOG_H
 
-#include <stdint.h>
-
 #include "common/error.h"
-
-#define PACK_LOG_KEY_BYTES 32
 
 /* pack_log_find gives the path of a destination's log, which the caller frees; NULL: it has none, and a store is there
  * already. It removes what is left of a log that was packed. LARDER_ENOENT: neither a log is there nor a store.
@@ -16,9 +12,5 @@ int pack_log_find(const char *dest, char **out, struct error *err);
 /* pack_log_remove removes the log of a destination that is packed. It fails as system calls do; nothing needs the log
  * then. */
 int pack_log_remove(const char *dest, struct error *err);
-/* pack_log_key gives the key in a store of a sample of shards, which is the store's sample of that number. In a log's
- * shard it is the key that the Writer was given, so that the key does not depend on how many Writers there were; where
- * it was given none, it is the number. Elsewhere it is what it was. It may lie in buf. Pure. */
-const char *pack_log_key(const char *key, uint32_t number, char buf[PACK_LOG_KEY_BYTES]);
 
 #endif

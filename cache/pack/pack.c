@@ -10,9 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "cache/pack/log.h"
 #include "cache/pack/pack_priv.h"
-#include "cache/source/tar.h"
 #include "common/check.h"
 
 #define SEGMENT_BYTES_DEFAULT (UINT64_C(256) << 20)
@@ -111,14 +109,12 @@ static int build_index(const struct pack *pack, struct index *index, struct stor
             offset += pack->options->rewrite ? entry->size : dataset_size(dataset, number);
         }
     }
-    bool of_shards = dataset_source(dataset)->kind == &tar_kind;
-    char own[PACK_LOG_KEY_BYTES];
+    char own[LOG_KEY_BYTES];
     for (uint32_t i = 0; !code && i < count; i++) {
         const struct store_entry *entry = &pack->entries[pack->chunking.positions[i]];
         struct index_sample *sample = &index->samples[index->sample_count++];
         *sample = (struct index_sample){.size = entry->size, .flags = entry->flags, .label = dataset_label(dataset, i)};
-        const char *key = dataset_key(dataset, i);
-        code = index_text(index, of_shards ? pack_log_key(key, i, own) : key, NULL, &sample->key);
+        code = index_text(index, index_store_key(&dataset_source(dataset)->index, i, own), NULL, &sample->key);
     }
     return code;
 }

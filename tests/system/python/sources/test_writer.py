@@ -184,7 +184,7 @@ class Written(Case):
 
     def test_several(self):
         """Four processes write at once, one is killed, and all that they have written is packed, in their order: with
-        the keys and all else that the store of one Writer has. Each fifth sample comes without a key."""
+        the keys and all else that the log has, and the store of one Writer. Each fifth sample comes without a key."""
         each = COUNT // 4
 
         def key(number):
@@ -211,6 +211,7 @@ class Written(Case):
         with self.assertRaisesRegex(larder.LarderError, "000002.*Writer is at work, or was stopped"):
             larder.pack(self.store, quiet=True)
         part(2)
+        _, of_log = self.delivered(self.log)
         larder.pack(self.store, quiet=True)
         got, loader = self.delivered(self.store)
         self.assertEqual(got, [(data, label) for _, data, label in self.want])
@@ -223,6 +224,8 @@ class Written(Case):
                  for root, of in ((self.store, loader), (one, by_one))]
         self.assertEqual(names[0], [(f"{key(at) or f'{at:012}'}.ppm", at % 4) for at in range(COUNT)])
         self.assertEqual(names[1], names[0])
+        began, *others = (of.state_dict()["dataset"] for of in (of_log, loader, by_one))
+        self.assertEqual(others, [began, began], "a job that began on the log goes on with the store")
 
     def test_refused(self):
         """What a Writer cannot keep is refused, in words that say why, and costs no other sample."""
