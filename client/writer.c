@@ -305,7 +305,7 @@ static void put_sample(struct larder_writer *writer, const char *key, const void
     if (key)
         memcpy(name, key, stem);
     else
-        stem = (size_t)snprintf(name, sizeof name, "%012" PRIu64, larder_writer_done(writer));
+        stem = (size_t)snprintf(name, sizeof name, "./@%012" PRIu64, larder_writer_done(writer));
     if (label != LARDER_NO_LABEL) {
         memcpy(name + stem, ".cls", 5);
         put_member(writer, name, text, (size_t)snprintf(text, sizeof text, "%" PRId64, label));

@@ -35,7 +35,7 @@
  * are quickly done. A load task is a chunk. One source may have half of what may be in flight (encoded_bars.c). */
 enum { TASKS_PER_THREAD = 2, TASKS_PER_THREAD_MAX = 64, CHUNK_SAMPLES = 64, READS_SHARES = 2 };
 #define WORK_PER_THREAD_NS (CLOCK_NS_PER_MS / 2)
-#define COPY_BYTES 65536 /* up to this, copying takes less time than handing to a worker */
+#define COPY_BYTES 262144 /* up to this, copying takes less CPU time than a worker and its hand-over */
 #define AHEAD_WINDOW_NS (UINT64_C(30) * CLOCK_NS_PER_S)
 #define LEAVING_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)
 #define ROOM_TIMEOUT_NS (UINT64_C(60) * CLOCK_NS_PER_S)

@@ -109,11 +109,12 @@ static int build_index(const struct pack *pack, struct index *index, struct stor
             offset += pack->options->rewrite ? entry->size : dataset_size(dataset, number);
         }
     }
+    char own[LOG_KEY_BYTES];
     for (uint32_t i = 0; !code && i < count; i++) {
         const struct store_entry *entry = &pack->entries[pack->chunking.positions[i]];
         struct index_sample *sample = &index->samples[index->sample_count++];
         *sample = (struct index_sample){.size = entry->size, .flags = entry->flags, .label = dataset_label(dataset, i)};
-        code = index_text(index, dataset_key(dataset, i), NULL, &sample->key);
+        code = index_text(index, index_store_key(&dataset_source(dataset)->index, i, own), NULL, &sample->key);
     }
     return code;
 }

@@ -214,12 +214,19 @@ uint32_t index_blob_of(const struct index *index, size_t sample)
     return (uint32_t)low;
 }
 
+const char *index_store_key(const struct index *index, size_t sample, char buf[LOG_KEY_BYTES])
+{
+    const char *key = index_key(index, sample);
+    return index->blob_count ? log_key(key, (uint32_t)sample, buf) : key;
+}
+
 int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t out[2])
 {
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return LARDER_ENOMEM;
     XXH3_128bits_reset(state);
+    char own[LOG_KEY_BYTES];
     uint64_t counts[2] = {htole64(index->class_count), htole64(index->sample_count)};
     XXH3_128bits_update(state, counts, sizeof counts);
     for (size_t i = 0; i < index->class_count; i++) {
@@ -227,7 +234,7 @@ int index_fingerprint(const struct index *index, const uint64_t *sizes, uint64_t
         XXH3_128bits_update(state, name, strlen(name) + 1);
     }
     for (size_t i = 0; i < index->sample_count; i++) {
-        const char *key = index_key(index, i);
+        const char *key = index_store_key(index, i, own);
         uint64_t facts[2] = {htole64(sizes ? sizes[i] : index_size(index, i)),
                              htole64((uint64_t)(uint32_t)index_label(index, i))};
         XXH3_128bits_update(state, key, strlen(key) + 1);

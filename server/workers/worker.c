@@ -20,9 +20,8 @@ struct workers {
 
 /* Results of preparations that take less than HOLD_NS are reported together: a message for each would cost more than
  * they do. A result waits no longer than that, except for the preparation that its thread is running. None waits for
- * the preparation of a sample of more than HOLD_BYTES, or under another pipeline. */
+ * one that will take longer, which is judged by the time and bytes of the last one, or for one of another pipeline. */
 #define HOLD_NS (CLOCK_NS_PER_MS / 10)
-#define HOLD_BYTES 16384
 
 /* Room for a read, one element for each of its samples. */
 struct load_room {
@@ -276,6 +275,14 @@ static void hold(struct workers *workers, struct local *local, const struct work
         tell_held(workers, local);
 }
 
+/* may_wait tells whether the results that the thread has held may wait for the task. */
+static bool may_wait(const struct local *local, const struct worker_prepare *task)
+{
+    const struct worker_cost *last = &local->held[local->n_held - 1].cost;
+    return last->pipeline == task->pipeline &&
+           (double)last->took_ns * (double)task->bytes <= (double)HOLD_NS * (double)last->encoded_bytes;
+}
+
 /* prepare_end returns the task's result, and drops its references except the dataset's. It fills in those members of
  * `cost` that come from the task. */
 static struct worker_prepared prepare_end(struct worker_prepare *task, const uint8_t reasons[ENGINE_OUTPUTS_MAX],
@@ -364,7 +371,7 @@ static void run_prepare(void *ctx, void *opaque, void *data)
     struct workers *workers = ctx;
     struct local *local = opaque;
     struct worker_prepare *task = data;
-    if (local->n_held && (task->bytes > HOLD_BYTES || local->held[local->n_held - 1].cost.pipeline != task->pipeline))
+    if (local->n_held && !may_wait(local, task))
         tell_held(workers, local);
     uint64_t began_ns = clock_now_ns(), core_ns = local->core_ns ? local->core_ns : clock_thread_ns();
     uint32_t busy = atomic_fetch_add_explicit(&workers->preparing, 1, memory_order_relaxed) + 1;

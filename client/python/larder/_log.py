@@ -7,7 +7,8 @@
 
 The first member of a shard has the names of the classes, if there are any. A sample is its label, KEY.cls, and then its
 image: so it is whole where its image is, and a shard that ends anywhere is cut behind the last image. After the machine
-itself went down only what was on the disk counts. client/writer_log.c does the same for the C library.
+itself went down only what was on the disk counts. A sample that came without a key is called ./@ and its number, as no
+key may be: a pack calls it by its number in the store. client/writer_log.c does the same for the C library.
 """
 
 import fcntl
@@ -226,7 +227,7 @@ class Log:
         if size > MEMBER_MAX:
             raise InvalidArgument(f"an image of {size} bytes: at most {MEMBER_MAX}")
         if key is None:
-            stem, ending = b"%012d" % (self.done,), None
+            stem, ending = b"./@%012d" % (self.done,), None
         else:
             parts = _KEY.fullmatch(key)
             if parts is None or len(key) > NAME_MAX or key == self._last:

@@ -130,7 +130,8 @@ class Imported(Case):
         larder.pack([self.path("zips/a.zip"), self.path("zips/b.zip")], self.path("list.store"), quiet=True)
         larder.pack(self.path("zips"), self.store, quiet=True)
         for name in ("list.store", "made.store"):
-            self.assertEqual(len(os.listdir(self.path(name))), 2)
+            made = set(os.listdir(self.path(name))) - {"origins.larder"}  # where the log was seconds old
+            self.assertEqual(len(made), 2)
         self.want.sort(key=lambda sample: sample[1])
         self.check(["class0", "class1", "class2"])
 

@@ -183,13 +183,17 @@ class Written(Case):
         self.assertEqual(samples_of(self.log), self.want)
 
     def test_several(self):
-        """Four processes write at once, one is killed, and all that they have written is packed, in their order."""
+        """Four processes write at once, one is killed, and all that they have written is packed, in their order: with
+        the keys and all else that the log has, and the store of one Writer. Each fifth sample comes without a key."""
         each = COUNT // 4
+
+        def key(number):
+            return f"bird/{number:04}" if number % 5 else None
 
         def part(number, until=each):
             writer = larder.Writer(self.store, CLASSES, writer=number)
             for at in range(number * each + writer.done, number * each + until):
-                writer.write(image(at), at % 4, f"bird/{at:04}")
+                writer.write(image(at), at % 4, key(at))
             writer.flush()
             if until < each:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -207,9 +211,21 @@ class Written(Case):
         with self.assertRaisesRegex(larder.LarderError, "000002.*Writer is at work, or was stopped"):
             larder.pack(self.store, quiet=True)
         part(2)
+        _, of_log = self.delivered(self.log)
         larder.pack(self.store, quiet=True)
-        got, _ = self.delivered(self.store)
+        got, loader = self.delivered(self.store)
         self.assertEqual(got, [(data, label) for _, data, label in self.want])
+        one = os.path.join(self.folder, "one.store")
+        with larder.Writer(one, CLASSES) as writer:
+            for at in range(COUNT):
+                writer.write(image(at), at % 4, key(at))
+        _, by_one = self.delivered(one)
+        names = [[(os.path.relpath(path, root), label) for path, label in of.dataset.samples]
+                 for root, of in ((self.store, loader), (one, by_one))]
+        self.assertEqual(names[0], [(f"{key(at) or f'{at:012}'}.ppm", at % 4) for at in range(COUNT)])
+        self.assertEqual(names[1], names[0])
+        began, *others = (of.state_dict()["dataset"] for of in (of_log, loader, by_one))
+        self.assertEqual(others, [began, began], "a job that began on the log goes on with the store")
 
     def test_refused(self):
         """What a Writer cannot keep is refused, in words that say why, and costs no other sample."""
@@ -234,7 +250,7 @@ class Written(Case):
         writer.write(bytearray(image(3)), "owl")
         writer.close()
         self.assertEqual(samples_of(self.log), [("a/b", image(0), 1), (long, image(2), 2),
-                                                ("000000000002", image(3), 2)])
+                                                ("./@000000000002", image(3), 2)])
         with self.assertRaisesRegex(larder.InvalidArgument, "closed"):
             writer.write(image(1), 1)
         with self.assertRaisesRegex(larder.InvalidArgument, "other classes"):
@@ -421,7 +437,7 @@ class Written(Case):
                     writer.write(Image.fromarray(array) if number % 2 else array, f"kind {number % 3}")
             loader = self.loader(daemon, store, pipeline=[{"center_crop": {"size": [9, 7]}}], batch_size=1)
             self.assertEqual(loader.classes, ["kind 0", "kind 1", "kind 2"])
-            got = {int(index): (data[0], int(label[0])) for data, label, index in loader}
+            got = {int(index[0]): (data[0], int(label[0])) for data, label, index in loader}
             for number, array in enumerate(arrays):
                 self.assertTrue(np.array_equal(np.asarray(got[number][0]), array), f"{form} {number}")
                 self.assertEqual(got[number][1], number % 3)
