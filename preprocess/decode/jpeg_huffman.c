@@ -105,7 +105,7 @@ static HUFFMAN_INLINE enum state put(struct huffman_place *place, uint32_t step,
 static HUFFMAN_INLINE enum state read_one_slowly(struct huffman_place *place)
 {
     int32_t symbol, value;
-    place->bits = huffman_read_slowly(place->bits, place->ac, &symbol, &value);
+    huffman_read_slowly(&place->bits, place->ac, &symbol, &value);
     if (symbol < 0)
         return FAILS;
     if (symbol & 15)

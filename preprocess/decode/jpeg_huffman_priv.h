@@ -49,9 +49,19 @@ static HUFFMAN_INLINE bool huffman_is_done(const struct huffman_bits *bits)
     return bits->at == bits->end && huffman_is_fine(bits) && bits->count - bits->padded < 8;
 }
 
-/* Takes and returns the bits by value, as huffman_read_slowly does, so that the compiler keeps the caller's bits in
- * registers. */
-static struct huffman_bits huffman_refill_bytewise(struct huffman_bits bits)
+/* Bits that go into a function that is called, and come out of it, go by value, so that the compiler keeps the caller's
+ * in registers. clang keeps in memory what is copied there as a whole. */
+static HUFFMAN_INLINE struct huffman_bits huffman_copy(const struct huffman_bits *bits)
+{
+#ifdef __clang__
+    return (struct huffman_bits){
+        .buffer = bits->buffer, .count = bits->count, .padded = bits->padded, .at = bits->at, .end = bits->end};
+#else
+    return *bits;
+#endif
+}
+
+static struct huffman_bits huffman_refilled_bytewise(struct huffman_bits bits)
 {
     for (; bits.count < 56; bits.count += 8) {
         if (bits.at == bits.end) {
@@ -66,6 +76,12 @@ static struct huffman_bits huffman_refill_bytewise(struct huffman_bits bits)
     return bits;
 }
 
+static HUFFMAN_INLINE void huffman_refill_bytewise(struct huffman_bits *bits)
+{
+    struct huffman_bits refilled = huffman_refilled_bytewise(huffman_copy(bits));
+    *bits = huffman_copy(&refilled);
+}
+
 /* The uppermost bit of each byte that is 0xff. */
 static HUFFMAN_INLINE uint64_t huffman_find_stuffed(uint64_t bytes)
 {
@@ -78,7 +94,7 @@ static HUFFMAN_INLINE void huffman_refill(struct huffman_bits *bits)
 {
     uint64_t next;
     if (__builtin_expect(bits->end - bits->at < (ptrdiff_t)sizeof next, 0)) {
-        *bits = huffman_refill_bytewise(*bits);
+        huffman_refill_bytewise(bits);
         return;
     }
     memcpy(&next, bits->at, sizeof next);
@@ -94,7 +110,7 @@ static HUFFMAN_INLINE void huffman_refill(struct huffman_bits *bits)
             bits->at += before + 2;
             bits->count += 8 * (before + 1);
             if (bits->count < 56)
-                *bits = huffman_refill_bytewise(*bits);
+                huffman_refill_bytewise(bits);
             return;
         }
     }
@@ -132,9 +148,7 @@ static HUFFMAN_INLINE int32_t huffman_read_value(struct huffman_bits *bits, uint
     return value;
 }
 
-/* Reads a symbol that has no entry. The bits come and go by value, so that the compiler keeps them in registers
- * elsewhere. *symbol gets -1 where there is no such code. */
-static struct huffman_bits huffman_read_slowly(struct huffman_bits bits, const struct huffman *code, int32_t *symbol,
+static struct huffman_bits huffman_bits_behind(struct huffman_bits bits, const struct huffman *code, int32_t *symbol,
                                                int32_t *value)
 {
     if (bits.count < HUFFMAN_LONGEST + 15)
@@ -156,13 +170,21 @@ static struct huffman_bits huffman_read_slowly(struct huffman_bits bits, const s
     return bits;
 }
 
+/* Reads a symbol that has no entry. *symbol gets -1 where there is no such code. */
+static HUFFMAN_INLINE void huffman_read_slowly(struct huffman_bits *bits, const struct huffman *code, int32_t *symbol,
+                                               int32_t *value)
+{
+    struct huffman_bits behind = huffman_bits_behind(huffman_copy(bits), code, symbol, value);
+    *bits = huffman_copy(&behind);
+}
+
 static HUFFMAN_INLINE bool huffman_read_dc(struct huffman_bits *bits, const struct huffman *code, int32_t *value)
 {
     huffman_refill(bits);
     uint32_t entry = huffman_look_up(bits, code);
     if (__builtin_expect(entry == 0, 0)) {
         int32_t symbol;
-        *bits = huffman_read_slowly(*bits, code, &symbol, value);
+        huffman_read_slowly(bits, code, &symbol, value);
         return symbol >= 0;
     }
     *value = huffman_read_value(bits, entry);

@@ -82,7 +82,7 @@ static HUFFMAN_INLINE bool progressive_read_symbol(struct huffman_bits *bits, co
             *run = progressive_read_run(bits, HUFFMAN_RUN_OF(entry));
         return true;
     }
-    *bits = huffman_read_slowly(*bits, code, &read, &symbol->value);
+    huffman_read_slowly(bits, code, &read, &symbol->value);
     symbol->step = ((uint32_t)read >> 4) + 1;
     if (read >= 0 && (read & 15) == 0 && read >> 4 != HUFFMAN_RUN_OF_ZEROS) {
         symbol->step = 0;

@@ -3,6 +3,8 @@ decoder cuts the random crop itself, and the iterator for PyTorch gives the last
 
 import importlib.metadata
 
+import job
+
 PACKAGES = ("nvidia-dali-cuda120", "torch")
 
 
@@ -25,6 +27,42 @@ def has(name):
     return True
 
 
+def flipped(images, coin):
+    from nvidia.dali import fn
+
+    return fn.flip(images, horizontal=coin)
+
+
+def jittered(images, coin):
+    """ColorJitter(.4, .4, .4, .1): brightness, contrast, saturation and hue, all in one operator."""
+    from nvidia.dali import fn
+
+    factors = {name: fn.random.uniform(range=(0.6, 1.4)) for name in ("brightness", "contrast", "saturation")}
+    return fn.color_twist(flipped(images, coin), hue=fn.random.uniform(range=(-36.0, 36.0)), **factors)
+
+
+def blurred(images, coin):
+    from nvidia.dali import fn
+
+    return fn.gaussian_blur(flipped(images, coin), window_size=23, sigma=fn.random.uniform(range=(0.1, 2.0)))
+
+
+def augmented(images, coin):
+    from nvidia.dali.auto_aug import rand_augment
+
+    return rand_augment.rand_augment(flipped(images, coin), n=2, m=9, shape=(job.SIZE, job.SIZE))
+
+
+def normalized(images, coin):
+    from nvidia.dali import fn, types
+
+    return fn.crop_mirror_normalize(images, dtype=types.FLOAT, output_layout="CHW", mirror=coin,
+                                    mean=[255 * value for value in job.MEAN], std=[255 * value for value in job.STD])
+
+
+LISTS = {"crop": flipped, "jitter": jittered, "blur": blurred, "rand_augment": augmented, "float32": normalized}
+
+
 def pipeline(spec, files, batch, size):
     from nvidia.dali import fn, pipeline_def
 
@@ -35,13 +73,12 @@ def pipeline(spec, files, batch, size):
         images = fn.decoders.image_random_crop(encoded, device="cpu", random_area=[0.08, 1.0],
                                                random_aspect_ratio=[3 / 4, 4 / 3])
         images = fn.resize(images, size=[size, size])
-        return fn.flip(images, horizontal=fn.random.coin_flip()), index
+        return LISTS[spec.list](images, fn.random.coin_flip()), index
 
     return train()
 
 
 def loader(spec):
-    import job
     from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
     built = pipeline(spec, job.files_of(spec.folder), job.BATCH, job.SIZE)

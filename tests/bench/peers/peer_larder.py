@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+import job
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
 SYSTEM = os.path.join(SOURCE, "tests", "system", "python")
@@ -17,7 +19,9 @@ WARM = False
 LISTS = {"crop": lambda larder: [],
          "jitter": lambda larder: [larder.ColorJitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1)],
          "blur": lambda larder: [larder.GaussianBlur(kernel_size=23, sigma=(0.1, 2.0))],
-         "rand_augment": lambda larder: [larder.RandAugment()]}
+         "rand_augment": lambda larder: [larder.RandAugment()],
+         "float32": lambda larder: [larder.ToDtype("float32", scale=True), larder.Normalize(job.MEAN, job.STD),
+                                    larder.Layout("CHW")]}
 
 CONFIG = """\
 memory:
@@ -36,6 +40,8 @@ def available():
     missing = [name for name in ("larderd", "larder") if not os.access(os.path.join(BIN, name), os.X_OK)]
     if missing:
         return None, f"{' and '.join(missing)} not in {BIN}"
+    with contextlib.suppress(ImportError):
+        import torch  # noqa: F401  Loader takes it where it is; what importing costs is not measured
     said = subprocess.run([os.path.join(BIN, "larderd"), "--version"], stdout=subprocess.PIPE, text=True, check=True)
     return said.stdout.split("\n")[0], None
 
@@ -72,13 +78,8 @@ def server(spec):
 
 def loader(spec, store="rows", **crop):
     """store: one of STORES, or "folder"; crop: what else RandomResizedCrop is told."""
-    import job
-
     sys.path.insert(0, os.path.join(SOURCE, "client", "python"))
     import larder
-
-    with contextlib.suppress(ImportError):
-        import torch  # noqa: F401  Loader takes it where it is; what importing costs is not measured
 
     opened = []
 

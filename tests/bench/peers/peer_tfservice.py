@@ -8,6 +8,7 @@ import sys
 import peer_tfdata
 
 PACKAGES = peer_tfdata.PACKAGES
+LISTS = peer_tfdata.LISTS
 available = peer_tfdata.available
 
 

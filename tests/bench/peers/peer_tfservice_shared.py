@@ -8,6 +8,7 @@ import peer_tfdata
 import peer_tfservice
 
 PACKAGES = peer_tfdata.PACKAGES
+LISTS = peer_tfdata.LISTS
 available = peer_tfdata.available
 server = peer_tfservice.server
 

@@ -2,7 +2,14 @@
 
 As torch's documentation recommends: worker processes, kept between epochs, and one thread in each."""
 
+import job
+
 PACKAGES = ("torch", "torchvision", "pillow")
+LISTS = {"crop": lambda T: [T.PILToTensor()],
+         "jitter": lambda T: [T.ColorJitter(0.4, 0.4, 0.4, 0.1), T.PILToTensor()],
+         "blur": lambda T: [T.GaussianBlur(23, (0.1, 2.0)), T.PILToTensor()],
+         "rand_augment": lambda T: [T.RandAugment(), T.PILToTensor()],
+         "float32": lambda T: [T.ToTensor(), T.Normalize(job.MEAN, job.STD)]}
 
 
 def available():
@@ -35,9 +42,8 @@ def data_loader(dataset, spec, batch_size):
 
 
 def loader(spec):
-    import job
     import torchvision.transforms as T
 
-    transform = T.Compose([T.RandomResizedCrop(job.SIZE), T.RandomHorizontalFlip(), T.PILToTensor()])
+    transform = T.Compose([T.RandomResizedCrop(job.SIZE), T.RandomHorizontalFlip(), *LISTS[spec.list](T)])
     batches = data_loader(with_indices(transform, spec.folder), spec, job.BATCH)
     return lambda: iter(batches)

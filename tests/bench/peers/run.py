@@ -31,49 +31,61 @@ class Failed(Exception):
     pass
 
 
-class Job:
-    """A process of job.py in a session of its own, so that it goes with all that it started."""
+class Peer:
+    """The process of job.py for one peer, from which its jobs are forked."""
 
     def __init__(self, spec):
-        self.spec = spec
+        self.name = spec.peer
         self.errors = tempfile.TemporaryFile()
         environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", TF_CPP_MIN_LOG_LEVEL="2")
-        self.process = subprocess.Popen(
-            [sys.executable, "-B", os.path.join(HERE, "job.py"), json.dumps(dataclasses.asdict(spec))], cwd=HERE,
-            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True)
-        self.said = b""
+        self.process = subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "job.py")], cwd=HERE, env=environment,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+        self.said = []
+        self.rest = b""
+        self.tell(dataclasses.asdict(spec))
 
-    def wait_for(self, word, deadline):
-        """Libraries may print lines of their own before the word."""
-        while word.encode() not in self.said.split(b"\n"):
-            came, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
-            more = os.read(self.process.stdout.fileno(), 65536) if came else b""
-            if not more:
-                self.errors.seek(0)
-                why = self.errors.read()[-2000:].decode(errors="replace") if came else f"no '{word}' in time"
-                raise Failed(f"{self.spec.peer}, job {self.spec.index}: {why}")
-            self.said += more
-
-    def go_on(self):
-        self.process.stdin.write(b"\n")
+    def tell(self, what):
+        self.process.stdin.write(json.dumps(what).encode() + b"\n")
         self.process.stdin.flush()
 
+    def go_on(self, jobs):
+        self.process.stdin.write(b"\n" * jobs)
+        self.process.stdin.flush()
+
+    def lines(self, word):
+        """What was said that begins with the word. Libraries may print lines of their own."""
+        return [line for line in self.said if line.split(" ")[0] == word]
+
+    def wait_for(self, word, times, limit_s):
+        deadline = time.monotonic() + limit_s
+        while len(self.lines(word)) < times:
+            came, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
+            more = os.read(self.process.stdout.fileno(), 65536) if came else b""
+            *lines, self.rest = (self.rest + more).split(b"\n")
+            self.said += [line.decode(errors="replace") for line in lines]
+            if not came:
+                self.process.terminate()  # ends the jobs, of which it says that they failed
+                self.wait_for("failed", 1, limit_s)
+                raise Failed(f"{self.name}: no '{word}' in time")
+            if not more or (self.lines("failed") and word != "failed"):
+                self.errors.seek(0)
+                raise Failed(f"{self.name}: {self.errors.read()[-2000:].decode(errors='replace')}")
+
     def close(self):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for file in (self.process.stdin, self.process.stdout, self.errors):
+        for end in (self.process.terminate, self.process.stdin.close, self.process.wait, self.process.stdout.close,
+                    self.errors.close):
             with contextlib.suppress(BrokenPipeError):
-                file.close()
+                end()
 
 
 def specs_of(peer, cell, options, folder, address):
     speeds = cell["speeds"] or [1] * cell["jobs"]
+    epochs = options.epochs_of.get(peer, options.epochs)
     return [job.Spec(peer=peer, folder=options.folder, data=options.data, count=options.count,
                      threads=len(os.sched_getaffinity(0)), jobs=len(speeds), index=index,
-                     epochs=max(1, int(options.epochs * speed + 0.5)), step_s=cell["step_s"] / speed,
+                     epochs=max(1, int(epochs * speed + 0.5)), step_s=cell["step_s"] / speed,
                      ledger=os.path.join(folder, f"ledger-{index}"), address=address or "",
-                     memory_mib=options.memory, list=options.list)
+                     memory_mib=options.memory, list=cell["list"])
             for index, speed in enumerate(speeds)]
 
 
@@ -89,31 +101,24 @@ def judge(specs):
     return {"samples": samples, "lost": lost, "twice": twice, "epochs": epochs}
 
 
-def one(peer, cell, options):
+def one(process, cell, options):
     """One measurement: all jobs from the same moment to the end of the last."""
-    module = job.peer_module(peer)
-    jobs = []
+    peer, module = process.name, job.peer_module(process.name)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="larder-peers-"))
         general = specs_of(peer, cell, options, folder, None)[0]
         address = stack.enter_context(module.server(general)) if hasattr(module, "server") else None
-        try:
-            for spec in specs_of(peer, cell, options, folder, address):
-                jobs.append(Job(spec))
-            deadline = time.monotonic() + options.limit
-            for each in jobs:
-                each.wait_for("ready", deadline)
-            began, cpu = time.monotonic(), measure.below_s(os.getpid())
-            for each in jobs:
-                each.go_on()
-            deadline = time.monotonic() + options.limit
-            for each in jobs:
-                each.wait_for("done", deadline)
-            cpu, wall = measure.below_s(os.getpid()) - cpu, time.monotonic() - began
-            result = judge([each.spec for each in jobs])
-        finally:
-            for each in jobs:
-                each.close()
+        specs = specs_of(peer, cell, options, folder, address)
+        process.said.clear()
+        process.tell([dataclasses.asdict(spec) for spec in specs])
+        process.wait_for("ready", len(specs), options.limit)
+        began, cpu = time.monotonic(), measure.below_s(os.getpid())
+        process.go_on(len(specs))
+        process.wait_for("done", len(specs), options.limit)
+        cpu, wall = measure.below_s(os.getpid()) - cpu, time.monotonic() - began
+        result = judge(specs)
+        process.go_on(len(specs))
+        process.wait_for("ended", 1, options.limit)
     if not result["samples"]:
         raise Failed(f"{peer} delivered nothing")
     return {**result, "cpu_s": round(cpu, 3), "wall_s": round(wall, 3),
@@ -138,49 +143,52 @@ class Results:
 
 
 def ask(peer, options):
-    """(version, None), or (None, why it is not there). A peer that is there has written what it keeps."""
-    spec = specs_of(peer, {"jobs": 1, "speeds": None, "step_s": 0}, options, options.data, None)[0]
-    asked = subprocess.run([sys.executable, "-B", os.path.join(HERE, "ask.py"), json.dumps(dataclasses.asdict(spec))],
-                           cwd=HERE, env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2"), stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True, errors="replace", check=False)
-    answers = [line.partition(" ")[2] for line in asked.stdout.split("\n") if line.startswith("answer ")]
-    if not answers:
-        return None, f"ended with {asked.returncode}: {asked.stderr.strip()[-500:]}"
-    if asked.returncode:
-        raise SystemExit(f"{peer} is there, and could not write what it keeps: {asked.stderr[-2000:]}")
-    return json.loads(answers[-1])
+    """(process, version, None), or (None, None, why it is not there). It has written what it keeps if it is there."""
+    cell = {"jobs": 1, "speeds": None, "step_s": 0, "list": "crop"}
+    process = Peer(specs_of(peer, cell, options, options.data, None)[0])
+    version = None
+    try:
+        process.wait_for("answer", 1, options.limit)
+        version, reason = json.loads(process.lines("answer")[-1].partition(" ")[2])
+    except Failed as why:
+        reason = str(why)
+    if version:
+        return process, version, None
+    process.close()
+    return None, None, reason
 
 
-def choose(options, results):
-    """The peers that are there; of the others, why not."""
+def choose(options, results, stack):
+    """The processes of the peers that are there; of the others, why not."""
     chosen = []
     for peer in options.peers:
-        version, reason = ask(peer, options)
-        if version and options.list not in getattr(job.peer_module(peer), "LISTS", ("crop",)):
-            version, reason = None, f"it has no list {options.list}"
-        if version:
+        process, version, reason = ask(peer, options)
+        if process:
             results.all["versions"][peer] = version
             results.all["missing"].pop(peer, None)
-            chosen.append(peer)
+            chosen.append(stack.enter_context(contextlib.closing(process)))
         else:
             results.all["missing"].setdefault(peer, reason)
             print(f"{peer}: not here: {reason}", flush=True)
     return chosen
 
 
-def measure_all(options, results):
+def measure_all(options, results, stack):
     """Every cell, round by round, the peers in turn. True when nothing failed."""
-    peers = choose(options, results)
+    peers = choose(options, results, stack)
     fine = True
-    for cell in options.cells:
-        for number in range(options.rounds):
+    for number in range(options.rounds):
+        for cell in options.cells:
             for peer in peers[number % len(peers):] + peers[: number % len(peers)]:
-                row = {"peer": peer, "cell": cell["name"], "cores": len(os.sched_getaffinity(0)), "round": number}
+                if cell["list"] not in getattr(job.peer_module(peer.name), "LISTS", ("crop",)):
+                    continue
+                row = {"peer": peer.name, "cell": cell["name"], "cores": len(os.sched_getaffinity(0)), "round": number}
                 try:
                     row.update(one(peer, cell, options))
                 except Failed as reason:
                     row["failed"] = str(reason)
                     fine = False
+                row["load"] = round(os.getloadavg()[0], 1)
                 print(json.dumps(row), flush=True)
                 results.all["rows"].append(row)
                 results.save()
@@ -189,6 +197,10 @@ def measure_all(options, results):
 
 def numbers(kind):
     return lambda text: [kind(word) for word in text.split(",") if word]
+
+
+def of_peers(text):
+    return {name: int(number) for name, _, number in (word.partition("=") for word in text.split(","))}
 
 
 def arguments(given=None):
@@ -200,23 +212,23 @@ def arguments(given=None):
     parser.add_argument("--speeds", type=numbers(float), default=[], help="1,.8,.5,.25: a job of each speed")
     parser.add_argument("--step", type=float, default=0.4, help="with --speeds, seconds a step of speed 1 takes")
     parser.add_argument("--epochs", type=int, default=4, help="measured epochs of a job of speed 1")
-    parser.add_argument("--memory", type=int, default=256, metavar="MIB",
-                        help="Larder's arena")
+    parser.add_argument("--epochs-of", type=of_peers, default={}, metavar="PEER=N,…", help="in its place")
+    parser.add_argument("--memory", type=int, default=256, metavar="MIB", help="Larder's arena")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=300,
                         help="seconds that a measurement's start may take, and its epochs: some peers hang")
     parser.add_argument("--peers", type=numbers(str), default=list(PEERS))
-    parser.add_argument("--list", default="crop", help="what is done behind the crop and the flip")
+    parser.add_argument("--lists", type=numbers(str), default=["crop"], help="what follows the crop and the flip")
     parser.add_argument("--core", type=int, help="everything on this core")
     options = parser.parse_args(given)
     options.folder, options.data = os.path.abspath(options.folder), os.path.abspath(options.data)
     options.count = len(job.files_of(options.folder))
-    named = "" if options.list == "crop" else f", {options.list}"
-    options.cells = [{"name": f"{jobs} job{'s' * (jobs > 1)}{named}", "jobs": jobs, "speeds": None, "step_s": 0}
-                     for jobs in options.jobs]
+    options.cells = [{"name": f"{jobs} job{'s' * (jobs > 1)}" + (name != "crop") * f", {name}", "jobs": jobs,
+                      "speeds": None, "step_s": 0, "list": name} for name in options.lists for jobs in options.jobs]
     if options.speeds:
         options.cells.append({"name": "speeds " + " : ".join(f"{speed:g}" for speed in options.speeds),
-                              "jobs": len(options.speeds), "speeds": options.speeds, "step_s": options.step})
+                              "jobs": len(options.speeds), "speeds": options.speeds, "step_s": options.step,
+                              "list": options.lists[0]})
     return options
 
 
@@ -226,7 +238,8 @@ def main():
     os.makedirs(options.data, exist_ok=True)
     if options.core is not None:
         os.sched_setaffinity(0, [options.core])
-    return 0 if measure_all(options, Results(options.out)) else 1
+    with contextlib.ExitStack() as stack:
+        return 0 if measure_all(options, Results(options.out), stack) else 1
 
 
 if __name__ == "__main__":
