@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/clock.h"
 #include "preprocess/finish.h"
 #include "preprocess/masks.h"
 #include "preprocess/pipeline_priv.h"
@@ -137,6 +138,22 @@ static uint64_t companions(const struct run *run, uint64_t members, uint32_t op,
     return together;
 }
 
+/* make_steps runs operators [op, end) for the first of the members that share them. alone: they are its last ones, and
+ * its image is made. */
+static int make_steps(struct run *run, size_t first, uint32_t op, uint32_t end, bool alone, struct pixels *mine)
+{
+    const struct run_image *output = &run->images[first];
+    uint64_t began_ns = run->timed && alone ? clock_thread_ns() : 0;
+    int rc = walk(run, first, op, end, alone, mine);
+    if (rc == 0 && output->pipeline->is_mask)
+        mask_store(output->pipeline, &mine->image, output->dst);
+    else if (rc == 0 && alone && !output->pipeline->plain)
+        rc = finish(output->pipeline, run->plans[first], &mine->image, output->dst, run->memory);
+    if (run->timed && alone)
+        output->output->own_ns += clock_thread_ns() - began_ns;
+    return rc;
+}
+
 /* Makes the members from operator `op` on. Gives those for which there was not enough memory. */
 static uint64_t make_from(struct run *run, uint64_t members, uint32_t op, const struct pixels *pixels)
 {
@@ -148,12 +165,7 @@ static uint64_t make_from(struct run *run, uint64_t members, uint32_t op, const 
         struct pixels mine = *pixels;
         mine.own = false;
         bool alone = !(together & (together - 1));
-        const struct run_image *output = &run->images[first];
-        int rc = walk(run, first, op, end, alone, &mine);
-        if (rc == 0 && output->pipeline->is_mask)
-            mask_store(output->pipeline, &mine.image, output->dst);
-        else if (rc == 0 && alone && !output->pipeline->plain)
-            rc = finish(output->pipeline, run->plans[first], &mine.image, output->dst, run->memory);
+        int rc = make_steps(run, first, op, end, alone, &mine);
         if (rc)
             failed |= together;
         else if (!alone)

@@ -38,6 +38,7 @@ struct run {
     struct prepare_keep *keep;  /* where a form is wanted; NULL: none is, or it could not be made */
     const void *sample;         /* all of its bytes; NULL with a form */
     const struct sample_parts *parts;
+    bool timed;         /* There are several outputs, so each one's own time is counted. */
     bool masks;         /* the images are masks, which these bytes are one of */
     uint32_t mask_bits; /* and a number of it has this many bits */
     uint32_t count;     /* images that were taken, and are to be made */

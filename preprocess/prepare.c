@@ -363,7 +363,7 @@ int prepare_size(struct prepare_scratch *scratch, const void *encoded, size_t le
 static void make_others(struct prepare_scratch *scratch, const struct run *run, struct prepare_output *output)
 {
     const struct pipeline *pipeline = output->pipeline;
-    uint64_t clock = scratch->times ? clock_thread_ns() : 0;
+    uint64_t clock = scratch->times || run->timed ? clock_thread_ns() : 0, began_ns = clock;
     for (uint32_t i = 0; i < pipeline->layout.n && !output->reason; i++) {
         const struct pipeline *one = pipeline->n_views ? pipeline->views[i] : pipeline;
         void *dst = (char *)output->dst + pipeline->layout.fields[i].offset;
@@ -386,6 +386,8 @@ static void make_others(struct prepare_scratch *scratch, const struct run *run, 
     }
     if (scratch->times)
         lap(&scratch->times->decode_ns, &clock);
+    if (run->timed)
+        output->own_ns += clock_thread_ns() - began_ns;
 }
 
 /* ── the parts of a sample ───────────────────────────────────────────────────────────────────────────────────────── */
@@ -474,6 +476,7 @@ static void make_rows(struct run *run, struct prepare_output *output)
     const struct rows_sample sample = {run->sample, run->parts};
     struct decode_fault fault;
     enum scratch_verdict verdict;
+    uint64_t began_ns = run->timed ? clock_thread_ns() : 0;
     int rc;
     do { /* if the budget had no room, this is begun again when it has some */
         fault = (struct decode_fault){0};
@@ -487,6 +490,8 @@ static void make_rows(struct run *run, struct prepare_output *output)
         output->reason = fault.reason;
         output->err = fault.error;
     }
+    if (run->timed)
+        output->own_ns += clock_thread_ns() - began_ns;
 }
 
 static void make_all(struct prepare_scratch *scratch, struct run *run, struct prepare_output *outputs, size_t n_outputs)
@@ -500,6 +505,7 @@ static void make_all(struct prepare_scratch *scratch, struct run *run, struct pr
         struct prepare_output *output = &outputs[i];
         output->reason = BAD_NONE;
         output->size = (struct image_size){0};
+        output->own_ns = 0;
         if (output->pipeline->ragged)
             ragged_begin(output);
         if (output->pipeline->layout.n == 0) {
@@ -534,7 +540,7 @@ int prepare_image(struct prepare_scratch *scratch, const struct prepare_source *
                   size_t n_outputs, enum bad_reason *reason, struct error *err)
 {
     CHECK_MAGIC(scratch, SCRATCH_MAGIC);
-    struct run run = {.memory = &scratch->memory};
+    struct run run = {.memory = &scratch->memory, .timed = n_outputs > 1};
     if (source->decoded) {
         run.form = source->bytes;
         run.whole = (struct rect){.width = run.form->width, .height = run.form->height};

@@ -55,6 +55,9 @@ struct prepare_output {
      * name), and the bytes at dst are undefined. */
     enum bad_reason reason;
     struct error err;
+    /* Time of the thread on a core for this output alone: without the decode and the operators that it shares. It is 0
+     * if it is the only output. */
+    uint64_t own_ns;
     struct image_size size; /* the maker's own: of its parts so far, in pixels */
 };
 

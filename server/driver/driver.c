@@ -209,6 +209,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
                                                     .decoded_bytes = message->prepared.decoded_bytes}};
         memcpy(event->prepared.reasons, message->prepared.reasons, sizeof event->prepared.reasons);
         memcpy(event->prepared.bytes, message->prepared.bytes, sizeof event->prepared.bytes);
+        memcpy(event->prepared.own_ns, message->prepared.own_ns, sizeof event->prepared.own_ns);
         return true;
     }
 }

@@ -56,8 +56,10 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     store->used_bytes -= encoded->bytes;
     store->kept_bytes -= encoded->kept ? encoded_as_read(encoded) : 0;
     encoded_flight_free(store, encoded);
-    if (residency_pins(store->residency, index) > 0) /* its load has failed, and pinned it */
+    if (residency_pins(store->residency, index) > 0) { /* its load has failed, and pinned it */
         store->pinned_bytes -= encoded->bytes;
+        store->kept_pinned_bytes -= encoded->kept ? encoded_as_read(encoded) : 0;
+    }
     encoded_sample(store, encoded->id)->encoded = ENGINE_NONE;
     residency_remove(store->residency, index);
     encoded_drop(store, index);
@@ -153,6 +155,7 @@ uint32_t encoded_begin(struct encoded_store *store, const void *dataset, sample_
     encoded_fiber_enter(store, index);
     store->used_bytes += bytes;
     store->kept_bytes += kept ? bytes : 0;
+    store->kept_pinned_bytes += kept ? bytes : 0;
     store->pinned_bytes += bytes;
     /* its first pin is the load's */
     uint32_t want = demand_count_encoded(store->jobs, id, &store->encodeds[index].wanted);
@@ -180,8 +183,11 @@ void encoded_failed(struct encoded_store *store, uint32_t index)
 
 void encoded_pin(struct encoded_store *store, uint32_t index)
 {
-    if (residency_pins(store->residency, index) == 0)
-        store->pinned_bytes += store->encodeds[index].bytes;
+    const struct encoded *encoded = &store->encodeds[index];
+    if (residency_pins(store->residency, index) == 0) {
+        store->pinned_bytes += encoded->bytes;
+        store->kept_pinned_bytes += encoded->kept ? encoded_as_read(encoded) : 0;
+    }
     encoded_next_remove(store, index);
     residency_pin(store->residency, index);
 }
@@ -216,8 +222,11 @@ static void drop_if_idle(struct encoded_store *store, uint32_t index)
 void encoded_unpin(struct encoded_store *store, uint32_t index)
 {
     residency_unpin(store->residency, index);
-    if (residency_pins(store->residency, index) == 0)
-        store->pinned_bytes -= store->encodeds[index].bytes;
+    const struct encoded *encoded = &store->encodeds[index];
+    if (residency_pins(store->residency, index) == 0) {
+        store->pinned_bytes -= encoded->bytes;
+        store->kept_pinned_bytes -= encoded->kept ? encoded_as_read(encoded) : 0;
+    }
     encoded_next_note(store, index);
     drop_if_idle(store, index);
 }

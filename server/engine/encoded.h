@@ -164,7 +164,8 @@ struct encoded_store {
     uint64_t (*rank_planned)(const struct job *job, uint32_t rank);
     /* Estimated bytes of all kept samples; of those of them that are in memory, as they were read. */
     uint64_t kept_most, kept_bytes;
-    uint32_t *slots; /* scratch of encoded_slots: three arrays of a chunk's samples */
+    uint64_t kept_pinned_bytes; /* the part of kept_bytes that is pinned */
+    uint32_t *slots;            /* scratch of encoded_slots: three arrays of a chunk's samples */
     size_t slots_cap;
 };
 

@@ -17,6 +17,13 @@ static uint64_t for_reads(const struct encoded_store *store)
     return most > kept ? most - kept : 0;
 }
 
+/* busy_bytes returns what is pinned of these bytes. What is kept and pinned is not: it stays when it is pinned no
+ * more. */
+static uint64_t busy_bytes(const struct encoded_store *store)
+{
+    return store->pinned_bytes - (store->next.known ? 0 : store->kept_pinned_bytes);
+}
+
 /* left_by_others returns the bytes that reads may have, less what is in flight from other datasets. */
 static uint64_t left_by_others(const struct encoded_store *store, const struct flight *flight)
 {
@@ -66,6 +73,6 @@ enum encoded_bar encoded_bar_to_read(const struct encoded_store *store, uint32_t
         return ENCODED_NO_ROOM;
     if (!encoded_share_for_read(store, job->terms.dataset, samples, all))
         return ENCODED_NO_SHARE;
-    return store->pinned_bytes == 0 || store->pinned_bytes + all <= for_reads(store) ? ENCODED_FREE_TO_READ
-                                                                                     : ENCODED_NO_ROOM;
+    return store->pinned_bytes == 0 || busy_bytes(store) + all <= for_reads(store) ? ENCODED_FREE_TO_READ
+                                                                                   : ENCODED_NO_ROOM;
 }

@@ -42,7 +42,7 @@ static void check_fibers(const struct encoded_store *store, bool sweeping)
 
 void encoded_check(const struct encoded_store *store, const uint32_t *users, bool sweeping)
 {
-    uint64_t used = 0, pinned = 0, kept = 0;
+    uint64_t used = 0, pinned = 0, kept = 0, kept_pinned = 0;
     int64_t extra = 0;
     uint32_t loading = 0, forms = 0;
     for (uint32_t index = 0; index < store->slab.size; index++) {
@@ -63,8 +63,9 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users, boo
         used += encoded->bytes;
         kept += encoded->kept ? encoded_as_read(encoded) : 0;
         pinned += residency_pins(store->residency, index) ? encoded->bytes : 0;
+        kept_pinned += encoded->kept && residency_pins(store->residency, index) ? encoded_as_read(encoded) : 0;
     }
-    CHECK(pinned == store->pinned_bytes && kept == store->kept_bytes);
+    CHECK(pinned == store->pinned_bytes && kept == store->kept_bytes && kept_pinned == store->kept_pinned_bytes);
     CHECK(used == store->used_bytes && used <= store->env->config.encoded_bytes);
     CHECK(extra == store->forms.extra_bytes && forms == store->forms.count);
     CHECK(used <= encoded_most(store) || residency_victim(store->residency) == RESIDENT_NONE);

@@ -328,7 +328,9 @@ static void settle_encoded(struct encoded_store *store, uint32_t index)
         return;
     encoded->kept = kept;
     uint64_t bytes = encoded_as_read(encoded);
+    uint64_t pinned = residency_pins(store->residency, index) > 0 ? bytes : 0;
     store->kept_bytes = kept ? store->kept_bytes + bytes : store->kept_bytes - bytes;
+    store->kept_pinned_bytes = kept ? store->kept_pinned_bytes + pinned : store->kept_pinned_bytes - pinned;
     encoded_shift_want(store, index, kept ? KEPT_WANT : -KEPT_WANT);
     encoded_drop_if_idle(store, encoded->id);
 }

@@ -223,7 +223,8 @@ struct engine_event {
             uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* enum bad_reason of each output; 0: the output was made */
             /* Of an output for a `sized` job: how long it is, 1 … the output's bytes. Of others it is not read. */
             uint32_t bytes[ENGINE_OUTPUTS_MAX];
-            uint64_t core_ns; /* a worker's time on a core, for all outputs; 0: not known */
+            uint64_t core_ns;                    /* a worker's time on a core, for all outputs; 0: not known */
+            uint32_t own_ns[ENGINE_OUTPUTS_MAX]; /* the part of core_ns that was spent on this output alone */
             /* For a PREPARE with form_bytes: the caller's handle of a decoded form, which the engine gives back in
              * DROP_ENCODED, and what it takes. NULL: it takes more than that, or there is none; then decoded_bytes is
              * what it would take, or 0. */

@@ -5,6 +5,9 @@
  * The next one always comes from the job with the lowest virtual time (tasks_turns.c). So a job with a long list delays
  * another job by no more than the tasks that are out. */
 #include "server/engine/tasks.h"
+
+#include <math.h>
+
 #include "common/check.h"
 #include "server/engine/encoded.h"
 #include "server/engine/prepared.h"
@@ -106,6 +109,43 @@ static void unlist(struct tasks *tasks, uint32_t index)
     }
 }
 
+/* may_stay tells whether an output may be made with the task: it is for the task's job, or the turn of a job that waits
+ * for it has come. */
+static bool may_stay(const struct tasks *tasks, const struct task *task, uint32_t output, double limit)
+{
+    WAITERS_OF(tasks->queues, output, at) {
+        uint32_t job = tasks->queues->entries[at].job;
+        if (job == task->job || tasks_turn_came(tasks, job, limit))
+            return true;
+    }
+    return false;
+}
+
+void tasks_part(struct tasks *tasks, uint32_t index)
+{
+    struct task *task = &tasks->tasks[index];
+    double limit = task->n_outputs > 1 ? tasks_turn_limit(tasks, task->job) : INFINITY;
+    struct task later = {.id = task->id, .encoded = task->encoded, .needs_encoded = task->needs_encoded};
+    uint32_t stay = 0;
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        uint32_t output = task->outputs[i];
+        if (limit == INFINITY || may_stay(tasks, task, output, limit))
+            task->outputs[stay++] = output;
+        else
+            later.outputs[later.n_outputs++] = output;
+    }
+    task->n_outputs = stay;
+    if (later.n_outputs == 0)
+        return;
+    later.job = tasks_heir(tasks, &later, ENGINE_NONE);
+    later.encoded = ENGINE_NONE;
+    uint32_t own = task_new(tasks);
+    tasks->tasks[own] = later;
+    for (uint32_t i = 0; i < later.n_outputs; i++)
+        tasks->prepared->instances[later.outputs[i]].task = own;
+    tasks_route(tasks, own);
+}
+
 void tasks_end(struct tasks *tasks, uint32_t index)
 {
     uint32_t encoded = tasks->tasks[index].encoded;
@@ -154,7 +194,8 @@ static bool better_off(const struct tasks *tasks, const struct task *task, uint3
     bool a_away = sources_away(tasks->sources, a), b_away = sources_away(tasks->sources, b);
     if (task->encoded == ENGINE_NONE && a_away != b_away)
         return b_away;
-    return job_at(tasks->jobs, a)->turns.weight > job_at(tasks->jobs, b)->turns.weight;
+    enum task_kind kind = task->encoded == ENGINE_NONE ? TASK_LOADS : TASK_PREPARES;
+    return tasks_rate(tasks, a, kind) > tasks_rate(tasks, b, kind);
 }
 
 void tasks_waiter_joined(struct tasks *tasks, uint32_t index, uint32_t job)

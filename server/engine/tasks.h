@@ -17,7 +17,7 @@ enum task_state { TASK_FREE, TASK_TO_LOAD, TASK_LOADING, TASK_TO_PREPARE, TASK_R
 /* One PREPARE, with the LOAD before it. */
 struct task {
     enum task_state state;
-    uint32_t job; /* The job whose list it is in: the heaviest of those that wait for it. */
+    uint32_t job; /* The job whose list it is in: the one of the highest tasks_rate of those that wait for it. */
     /* The rank of that job that waited for it when it went into the list. */
     uint32_t rank;
     /* its neighbours in the job's or the load's list; in an unused place, `next` is the next unused place */
@@ -111,6 +111,9 @@ void tasks_route(struct tasks *tasks, uint32_t index);
 /* tasks_begin has the instance made for the job: by a task of the same sample that does not run yet, or by a new
  * one. */
 void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance);
+/* tasks_part takes out of a task, which is about to run for its job, the outputs of other jobs whose turn has not come.
+ * They wait in a task of their own. */
+void tasks_part(struct tasks *tasks, uint32_t task);
 /* tasks_end frees a task that is in no list, and unpins its encoded. */
 void tasks_end(struct tasks *tasks, uint32_t task);
 /* tasks_cancel_output takes the instance, for which no entry waits any more, out of its task and frees it. A task
@@ -220,17 +223,25 @@ void tasks_weigh(struct tasks *tasks);
 uint32_t tasks_next_turn(const struct tasks *tasks, enum task_kind kind);
 /* tasks_cost_ns returns what one output for the job takes, as far as is known. */
 uint64_t tasks_cost_ns(const struct tasks *tasks, uint32_t job);
+/* tasks_rate returns how fast the job's list moves beside others: its weight by what one output or load costs it. */
+double tasks_rate(const struct tasks *tasks, uint32_t job, enum task_kind kind);
 /* tasks_turn_hold has other jobs load while the job's source may have no more in flight. The job saves up no more than
  * its slack meanwhile. */
 void tasks_turn_hold(struct tasks *tasks, uint32_t job);
 /* tasks_turn_begin moves the virtual time of this kind of work on to that of the job. */
 void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job);
-/* tasks_charge_prepare charges the jobs that a PREPARE is for. tasks_charge_load charges those that a LOAD is for. */
-void tasks_charge_prepare(struct tasks *tasks, uint32_t task);
+/* tasks_turn_limit returns the virtual time of the next preparation for a client that is short of samples, once one
+ * output of the job, whose turn it is, has been made; INFINITY when none is short. tasks_turn_came tells whether a
+ * job's turn has come by then. */
+double tasks_turn_limit(const struct tasks *tasks, uint32_t job);
+bool tasks_turn_came(const struct tasks *tasks, uint32_t job, double limit);
+/* tasks_charge_prepare charges the jobs that a PREPARE is for, and returns what it is expected to take, in nanoseconds.
+ * tasks_charge_load charges those that a LOAD is for. */
+uint64_t tasks_charge_prepare(struct tasks *tasks, uint32_t task);
 void tasks_charge_load(struct tasks *tasks, sample_id id);
-/* tasks_measure_prepare adds a worker's time to the mean costs. It is called while the instances still have their
- * waiters. */
-void tasks_measure_prepare(struct tasks *tasks, const struct task *task, uint64_t core_ns);
+/* tasks_measure_prepare adds what the outputs of the task took, which the event PREPARED tells, to the mean costs. It
+ * is called while the instances still have their waiters. */
+void tasks_measure_prepare(struct tasks *tasks, const struct task *task, const struct engine_event *event);
 
 /* tasks_check.c */
 /* tasks_count_users counts for each encoded the tasks that pin it. The caller frees the array. */

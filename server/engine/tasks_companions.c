@@ -3,8 +3,11 @@
  * Jobs of one pipeline share an instance. Jobs of different pipelines or variants share the decode: a task that is
  * about to run also makes an instance for each other job that wants the sample and has none of it. Such an instance is
  * cache, and nobody's quota pays for it. It takes only room that nobody wants and that no queue is about to fill;
- * otherwise it would be evicted before any job took it. A later pick of that job gets it like any resident, as the
- * pick's own sample or by redirection inside its fiber. So every draw stays what it is. */
+ * otherwise it would be evicted before any job took it. And it takes no core from a client that is short of samples: if
+ * one is, an instance is made for a job whose turn has come, as if the job had a task of its own (tasks_turns.c). A
+ * later pick of that job gets it like any resident, as the pick's own sample or by redirection inside its fiber. So
+ * every draw stays what it is. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/check.h"
@@ -45,6 +48,16 @@ static bool lacks(const struct tasks *tasks, uint32_t job, uint32_t maker, sampl
     return prepared_find(tasks->prepared, job, id) == ENGINE_NONE;
 }
 
+/* is_due tells whether an instance may be made for the job now. While a client is short, one is made only in the job's
+ * turn. Of its turns its own tasks that wait get half: what they make is needed before what it may pick later. */
+static bool is_due(const struct tasks *tasks, uint32_t no, double limit)
+{
+    const struct job *job = job_at(tasks->jobs, no);
+    bool own = job->turns.lists[TASK_PREPARES].tasks.head != ENGINE_NONE;
+    bool its_turn = !(own && job->turns.beside >= job->terms.batch_size) && tasks_turn_came(tasks, no, limit);
+    return limit == INFINITY || its_turn;
+}
+
 /* spare_bytes returns the bytes that are free or hold unwanted instances, less those that queues will claim until they
  * are full. At an epoch's end a queue runs empty, and the next epoch fills it at once. */
 static uint64_t spare_bytes(const struct tasks *tasks)
@@ -72,10 +85,15 @@ void tasks_add_companions(struct tasks *tasks, uint32_t index)
     if (!tasks_makes_pixels(tasks, task))
         return;
     uint64_t spare = spare_bytes(tasks);
+    double limit = -1; /* not worked out yet */
     for (uint32_t job = 0; job < tasks->jobs->end && task->n_outputs < ENGINE_OUTPUTS_MAX; job++) {
         uint64_t bytes = engine_slot_bytes(&tasks->env->config, job_at(tasks->jobs, job)->terms.slot_bytes);
         if (bytes > spare || !lacks(tasks, job, task->job, task->id))
             continue;
+        limit = limit < 0 ? tasks_turn_limit(tasks, task->job) : limit;
+        if (!is_due(tasks, job, limit))
+            continue;
+        job_at(tasks->jobs, job)->turns.beside++;
         uint32_t instance = prepared_begin_spare(tasks->prepared, job, task->id);
         if (instance == ENGINE_NONE)
             return;

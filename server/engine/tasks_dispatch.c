@@ -65,11 +65,12 @@ static void dispatch_prepares(struct tasks *tasks)
         uint32_t index = tasks_next(tasks, job, TASK_PREPARES);
         tasks_remove(tasks, index);
         tasks_turn_begin(tasks, TASK_PREPARES, job);
+        job_at(tasks->jobs, job)->turns.beside -= job_at(tasks->jobs, job)->turns.beside > 0;
         tasks->tasks[index].state = TASK_RUNNING;
         tasks->running++;
+        tasks_part(tasks, index);
         tasks_add_companions(tasks, index);
-        tasks_charge_prepare(tasks, index);
-        tasks->tasks[index].cost_ns = tasks_cost_ns(tasks, job) * tasks->tasks[index].n_outputs;
+        tasks->tasks[index].cost_ns = tasks_charge_prepare(tasks, index);
         tasks->running_ns += tasks->tasks[index].cost_ns;
         run(tasks, index);
     }

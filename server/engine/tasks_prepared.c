@@ -106,7 +106,7 @@ void tasks_on_prepared(struct tasks *tasks, const struct engine_event *event)
         encoded_form_made(tasks->encoded, task->encoded, event->prepared.decoded, event->prepared.decoded_bytes);
     count_bad(tasks, task, reasons);
     if (made.n_outputs) {
-        tasks_measure_prepare(tasks, &made, event->prepared.core_ns);
+        tasks_measure_prepare(tasks, task, event);
         tasks->env->counts.samples_decoded += !of_form && tasks_makes_pixels(tasks, &made);
         tasks->env->counts.samples_from_forms += of_form;
     }

@@ -7,11 +7,14 @@
  * - The cost of a preparation is a worker's CPU time: the mean over outputs for this job. The cost of a load is counted
  *   in samples.
  * - Work that several jobs wait for is charged to them in proportion to their weights. All their virtual times move on
- *   by the same cost / sum of weights, as if they were one job with that sum. Such a task is in the list of the
- *   heaviest of them, so that a heavy job does not wait in a light job's list.
+ *   by the same cost / sum of weights, as if they were one job with that sum. Such a task is in the list that
+ *   moves fastest: of the job whose weight is most for what its samples cost. So a heavy job does not wait in a light
+ *   job's list, nor a job with cheap samples in the list of one with dear ones.
  * - A job that had no work saves up, or owes, no more than TURN_SLACK samples.
  * - No job starves. Each of n running jobs counts with at least the n-th part of 1 / 9 of all their weights. That is at
  *   least 1 / (10 · n) of the work while the job has some waiting. */
+#include <math.h>
+
 #include "server/engine/demand.h"
 #include "server/engine/sources.h"
 #include "server/engine/tasks.h"
@@ -35,21 +38,32 @@ uint64_t tasks_cost_ns(const struct tasks *tasks, uint32_t job)
     return (uint64_t)(cost_of(tasks, job, TASK_PREPARES) * 1e9);
 }
 
+double tasks_rate(const struct tasks *tasks, uint32_t job, enum task_kind kind)
+{
+    return job_at(tasks->jobs, job)->turns.weight / cost_of(tasks, job, kind);
+}
+
 /* ── lists ── */
 
-/* list_for returns the list for the task. If the list was empty, its virtual time is brought close to the present one:
- * it saves up, or owes, no more than its slack. */
+/* catch_up brings the virtual time of an empty list close to the present one: it saves up, or owes, no more than its
+ * slack. */
+static void catch_up(const struct tasks *tasks, uint32_t job, enum task_kind kind)
+{
+    struct job_turns *turns = &job_at(tasks->jobs, job)->turns;
+    struct task_list *list = &turns->lists[kind];
+    if (list->tasks.head != ENGINE_NONE)
+        return;
+    double slack = TURN_SLACK * cost_of(tasks, job, kind) / turns->effective_weight;
+    double least = tasks->turn[kind] - slack, most = tasks->turn[kind] + slack;
+    list->turn = list->turn < least ? least : list->turn > most ? most : list->turn;
+}
+
+/* list_for returns the list for the task. */
 static struct task_list *list_for(struct tasks *tasks, const struct task *task)
 {
     enum task_kind kind = tasks_kind(task);
-    struct job_turns *turns = &job_at(tasks->jobs, task->job)->turns;
-    struct task_list *list = &turns->lists[kind];
-    if (list->tasks.head == ENGINE_NONE) {
-        double slack = TURN_SLACK * cost_of(tasks, task->job, kind) / turns->effective_weight;
-        double least = tasks->turn[kind] - slack, most = tasks->turn[kind] + slack;
-        list->turn = list->turn < least ? least : list->turn > most ? most : list->turn;
-    }
-    return list;
+    catch_up(tasks, task->job, kind);
+    return &job_at(tasks->jobs, task->job)->turns.lists[kind];
 }
 
 void tasks_append(struct tasks *tasks, uint32_t index)
@@ -123,8 +137,46 @@ void tasks_turn_begin(struct tasks *tasks, enum task_kind kind, uint32_t job)
         tasks->turn[kind] = turn;
 }
 
-/* charge moves the virtual times of the jobs on for one output or load that all of them wait for. */
-static void charge(struct tasks *tasks, enum task_kind kind, const struct jobset *jobs)
+/* is_short tells whether a client of the job has less than a batch ready, besides the one that it may have now, though
+ * more is on its way. */
+static bool is_short(const struct job *job)
+{
+    bool is = false;
+    for (uint32_t rank = 0; rank < job->terms.world_size; rank++) {
+        const struct job_queue *queue = &job->queues[rank];
+        uint32_t least = job->terms.batch_size * (queue_may_have_batch(job, queue) ? 2 : 1);
+        is = is || (queue->client.presence == RANK_THERE && queue->line.ready < queue->line.queued &&
+                    queue->line.ready < least);
+    }
+    return is;
+}
+
+double tasks_turn_limit(const struct tasks *tasks, uint32_t job)
+{
+    double limit = INFINITY;
+    for (uint32_t no = 0; no < tasks->jobs->end; no++) {
+        const struct job *other = job_at(tasks->jobs, no);
+        const struct task_list *list = &other->turns.lists[TASK_PREPARES];
+        bool waits = other->state == JOB_RUNNING && (no == job || list->tasks.head != ENGINE_NONE);
+        if (!waits || !is_short(other))
+            continue;
+        double cost = no == job ? cost_of(tasks, job, TASK_PREPARES) / other->turns.effective_weight : 0;
+        limit = fmin(limit, list->turn + cost);
+    }
+    return limit;
+}
+
+bool tasks_turn_came(const struct tasks *tasks, uint32_t job, double limit)
+{
+    if (limit == INFINITY)
+        return true;
+    catch_up(tasks, job, TASK_PREPARES);
+    return job_at(tasks->jobs, job)->turns.lists[TASK_PREPARES].turn <= limit;
+}
+
+/* charge moves the virtual times of the jobs on for one output or load that is for all of them, and returns what it
+ * costs. */
+static double charge(struct tasks *tasks, enum task_kind kind, const struct jobset *jobs)
 {
     double weights = 0, cost = 0;
     JOBSET_EACH(job, jobs) {
@@ -134,6 +186,7 @@ static void charge(struct tasks *tasks, enum task_kind kind, const struct jobset
     JOBSET_EACH(job, jobs)
         /* the mean cost, divided by the sum of weights */
         job_at(tasks->jobs, job)->turns.lists[kind].turn += cost / weights / weights;
+    return weights > 0 ? cost / weights : 0;
 }
 
 /* add_waiters adds the jobs that wait for the instance. */
@@ -143,21 +196,29 @@ static void add_waiters(const struct tasks *tasks, uint32_t instance, struct job
         jobset_add(jobs, tasks->queues->entries[at].job);
 }
 
-/* An instance that no entry waits for is made for the jobs that want it, so they pay. */
-void tasks_charge_prepare(struct tasks *tasks, uint32_t index)
+/* payers returns the jobs that an output is made for: those that wait for it; if none waits, those that want it. */
+static struct jobset payers(const struct tasks *tasks, uint32_t instance)
+{
+    struct jobset jobs = {{0}};
+    const struct instance *made = &tasks->prepared->instances[instance];
+    add_waiters(tasks, instance, &jobs);
+    prepared_settle(tasks->prepared, instance);
+    for (uint32_t job = 0; made->waiters == ENGINE_NONE && job < tasks->jobs->end; job++) {
+        if (demand_wants_instance(tasks->jobs, job, &made->form))
+            jobset_add(&jobs, job);
+    }
+    return jobs;
+}
+
+uint64_t tasks_charge_prepare(struct tasks *tasks, uint32_t index)
 {
     const struct task *task = &tasks->tasks[index];
+    double cost_s = 0;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        struct jobset jobs = {{0}};
-        const struct instance *made = &tasks->prepared->instances[task->outputs[i]];
-        add_waiters(tasks, task->outputs[i], &jobs);
-        prepared_settle(tasks->prepared, task->outputs[i]);
-        for (uint32_t job = 0; made->waiters == ENGINE_NONE && job < tasks->jobs->end; job++) {
-            if (demand_wants_instance(tasks->jobs, job, &made->form))
-                jobset_add(&jobs, job);
-        }
-        charge(tasks, TASK_PREPARES, &jobs);
+        struct jobset jobs = payers(tasks, task->outputs[i]);
+        cost_s += charge(tasks, TASK_PREPARES, &jobs);
     }
+    return (uint64_t)(cost_s * 1e9);
 }
 
 /* The jobs that wait for the sample pay for its load; when none waits, those that want it pay. This is called before
@@ -182,15 +243,25 @@ static void measure(double *mean_s, double took_s)
     *mean_s = *mean_s > 0 ? *mean_s * COST_KEPT + took_s * (1 - COST_KEPT) : took_s;
 }
 
-void tasks_measure_prepare(struct tasks *tasks, const struct task *task, uint64_t core_ns)
+/* Outputs share what was spent on no output alone: the decode above all. */
+void tasks_measure_prepare(struct tasks *tasks, const struct task *task, const struct engine_event *event)
 {
-    double took_s = (double)core_ns / 1e9 / task->n_outputs;
-    if (core_ns == 0)
-        return;
-    measure(&tasks->cost_s, took_s);
+    uint64_t own_ns = 0;
+    uint32_t made = 0;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
-        struct jobset jobs = {{0}};
-        add_waiters(tasks, task->outputs[i], &jobs);
+        own_ns += event->prepared.own_ns[i];
+        made += event->prepared.reasons[i] == 0;
+    }
+    if (event->prepared.core_ns == 0 || made == 0)
+        return;
+    uint64_t shared_ns = event->prepared.core_ns > own_ns ? event->prepared.core_ns - own_ns : 0;
+    double shared_s = (double)shared_ns / 1e9 / made;
+    for (uint32_t i = 0; i < task->n_outputs; i++) {
+        double took_s = shared_s + (double)event->prepared.own_ns[i] / 1e9;
+        if (event->prepared.reasons[i])
+            continue;
+        measure(&tasks->cost_s, took_s);
+        struct jobset jobs = payers(tasks, task->outputs[i]);
         JOBSET_EACH(job, &jobs)
             measure(&job_at(tasks->jobs, job)->turns.cost_s, took_s);
     }

@@ -396,6 +396,8 @@ static void run_prepare(void *ctx, void *opaque, void *data)
         (struct worker_cost){.busy = busy, .took_ns = clock_now_ns() - began_ns, .core_ns = local->core_ns - core_ns});
     for (uint32_t i = 0; i < task->n_outputs; i++)
         prepared.bytes[i] = (uint32_t)outputs[i].bytes;
+    for (uint32_t i = 0; i < task->n_outputs; i++)
+        prepared.own_ns[i] = outputs[i].own_ns < UINT32_MAX ? (uint32_t)outputs[i].own_ns : UINT32_MAX;
     prepared.beyond = beyond_of(outputs, task->n_outputs);
     prepared.decoded = local->keep.form;
     prepared.decoded_bytes = local->keep.bytes;

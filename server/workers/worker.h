@@ -90,6 +90,7 @@ struct worker_prepared {
     uint32_t task;
     uint8_t reasons[ENGINE_OUTPUTS_MAX]; /* enum bad_reason of each output; 0: it was made */
     uint32_t bytes[ENGINE_OUTPUTS_MAX];  /* of each output whose pipeline is ragged: how long it is */
+    uint32_t own_ns[ENGINE_OUTPUTS_MAX]; /* of several outputs: the part of cost.core_ns for this one alone */
     void *decoded;          /* the form that was wanted, malloc'ed, the receiver's; NULL: it was not made */
     uint64_t decoded_bytes; /* what it takes, or would take; 0: not known */
     char *beyond;           /* the limit that an output exceeds, malloc'ed, the receiver's; NULL: none does */
