@@ -141,6 +141,8 @@ int join_register(struct larder_loader *loader, const struct record *record, con
         .weight = o->weight,
         .local_world_size = o->local_world_size,
         .local_first = o->local_first,
+        .deal = o->deal,
+        .mix = o->deal == LARDER_DEAL_HOME ? o->mix : 0,
         .flags = flags_of(o) | (record ? WIRE_WITH_STATE : 0u) | (o->world_size > 1 ? WIRE_HEARS_DONE : 0u),
         .name = text_of(name),
         .dataset = text_of(o->dataset),

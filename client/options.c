@@ -9,10 +9,12 @@
 
 #define OPEN_TIMEOUT_MS 300000
 #define RECONNECT_MS 60000
+#define MIX 100000
 
-/* The size of the first struct, without what came later: hold, weight, state, reconnect_ms, local_world_size. */
+/* The size of the first struct, without what came later: hold, weight, state, reconnect_ms, local_world_size,
+ * deal. */
 #define OPTIONS_BYTES_MIN offsetof(struct larder_options, hold)
-_Static_assert(sizeof(struct larder_options) == offsetof(struct larder_options, local_first) + sizeof(uint32_t),
+_Static_assert(sizeof(struct larder_options) == offsetof(struct larder_options, mix) + sizeof(uint32_t),
                "padding would hide a later field from size_bytes");
 _Static_assert((int)LARDER_SHUFFLE_NONE == (int)SHUFFLE_NONE && (int)LARDER_SHUFFLE_STRICT == (int)SHUFFLE_STRICT,
                "a program's order is the wire's");
@@ -21,6 +23,7 @@ _Static_assert((int)LARDER_BAD_REPLACE == (int)BAD_REPLACE && (int)LARDER_BAD_ER
 _Static_assert((int)LARDER_FLOAT16 == (int)PIXEL_FLOAT16 && (int)LARDER_FLOAT32 == (int)PIXEL_FLOAT32 &&
                    (int)LARDER_CHW == (int)LAYOUT_CHW,
                "the wire's pixels are a program's");
+_Static_assert((int)LARDER_DEAL_HOME == (int)WIRE_DEAL_HOME, "a program's deal is the wire's");
 
 void larder_options_init_sized(struct larder_options *options, size_t size_bytes)
 {
@@ -34,6 +37,7 @@ void larder_options_init_sized(struct larder_options *options, size_t size_bytes
     defaults.world_size = 1;
     defaults.weight = 1;
     defaults.reconnect_ms = RECONNECT_MS;
+    defaults.mix = MIX;
     memset(options, 0, size_bytes);
     memcpy(options, &defaults, size_bytes < sizeof defaults ? size_bytes : sizeof defaults);
     options->size_bytes = size_bytes;
@@ -105,11 +109,18 @@ static int check_options(const struct larder_options *o, struct error *err)
         (rc = check_number("world_size", o->world_size, 1, UINT32_MAX, err)) ||
         (rc = check_number("rank", o->rank, 0, o->world_size - 1, err)) || (rc = check_local(o, err)) ||
         (rc = check_number("shuffle", o->shuffle, LARDER_SHUFFLE_DEPENDENT, LARDER_SHUFFLE_NONE, err)) ||
+        (rc = check_number("deal", o->deal, LARDER_DEAL_EPOCH, LARDER_DEAL_HOME, err)) ||
+        (rc = check_number("mix", o->mix, 0, WIRE_MIX_ALL, err)) ||
         (rc = check_number("bad", o->bad, LARDER_BAD_SKIP, LARDER_BAD_ERROR, err)) ||
         (rc = check_text("job", o->job, WIRE_NAME_MAX, err)) ||
         (rc = check_text("dataset", o->dataset, WIRE_PATH_MAX, err)) ||
         (rc = check_text("pipeline", o->pipeline, WIRE_SPEC_MAX, err)))
         return rc;
+    if (o->deal == LARDER_DEAL_HOME && o->shuffle != LARDER_SHUFFLE_DEPENDENT)
+        return error_set(err, LARDER_EINVAL,
+                         "shuffle is %u, whose order says which rank gets which sample, and deal is LARDER_DEAL_HOME: "
+                         "leave one of the two out",
+                         o->shuffle);
     return check_text("subset", o->subset, WIRE_SPEC_MAX, err);
 }
 

@@ -56,6 +56,10 @@ static void each_register(struct codec *codec, struct wire_register *m, uint16_t
         codec_u32(codec, &m->copies);
         codec_u64(codec, &m->draws);
     }
+    if (version > 12) {
+        codec_u32(codec, &m->deal);
+        codec_u32(codec, &m->mix);
+    }
     text(codec, &m->name);
     text(codec, &m->dataset);
     text(codec, &m->pipeline);

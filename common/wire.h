@@ -35,8 +35,8 @@
  * not fatal.
  *
  * Each message has its version in its header. A daemon also speaks the versions before its own, from the oldest on:
- * that of the HELLO is the connection's. Version 11 has samples of one size alone: its layouts are not ragged
- * (layout.h). Version 9 has no COLUMN_GET and COLUMN. Version 8 also has no `sampler`,
+ * that of the HELLO is the connection's. Version 12 has no `deal` and `mix`. Version 11 has samples of one size alone:
+ * its layouts are not ragged (layout.h). Version 9 has no COLUMN_GET and COLUMN. Version 8 also has no `sampler`,
  * `copies` and `draws`, and no flag WITH_WEIGHTS. Version 7 has no fields in REGISTERED, but the numbers of one image.
  * Version 6 also has no `version`, and version 5 no `awaited`. Version 4 also has no STATE_GET, STATE and TURNS, no
  * flag WITH_STATE, and no `view`, `dataset_samples`, `through`, `local_world_size` and `local_first`. A daemon that
@@ -54,7 +54,7 @@
 #include "common/types.h"
 
 #define WIRE_MAGIC UINT32_C(0x3152444c) /* "LDR1" */
-#define WIRE_VERSION 12                 /* goes up with every change: layouts leave no room */
+#define WIRE_VERSION 13                 /* goes up with every change: layouts leave no room */
 #define WIRE_VERSION_OLDEST 4           /* the oldest that is still understood */
 #define WIRE_HEADER_BYTES 16
 #define WIRE_REQUEST_MAX 65536     /* a client's message, header included */
@@ -134,6 +134,11 @@ enum wire_sampler { WIRE_ONCE, WIRE_REPEAT, WIRE_WEIGHTS, WIRE_BALANCED };
 #define WIRE_COPIES_MAX 64
 #define WIRE_DRAWS_MAX UINT32_MAX
 
+/* How an epoch is dealt to ranks at several nodes (server/cluster/deal.h): by seed and epoch; or each chunk to its
+ * home, but for `mix` of WIRE_MIX_ALL. */
+enum wire_deal { WIRE_DEAL_EPOCH, WIRE_DEAL_HOME };
+#define WIRE_MIX_ALL 1000000
+
 struct wire_register {
     uint32_t batch_size; /* 1 … WIRE_BATCH_MAX */
     uint32_t prefetch;   /* batches requested ahead, 1 … WIRE_CREDITS_MAX */
@@ -150,6 +155,8 @@ struct wire_register {
     uint32_t sampler;          /* enum wire_sampler */
     uint32_t copies;           /* WIRE_REPEAT: 2 … WIRE_COPIES_MAX; otherwise 0 */
     uint64_t draws;            /* WIRE_WEIGHTS, WIRE_BALANCED: of an epoch; 0: the view's samples. Otherwise 0. */
+    uint32_t deal;             /* enum wire_deal; WIRE_DEAL_HOME goes with SHUFFLE_DEPENDENT */
+    uint32_t mix;              /* WIRE_DEAL_HOME: 0 … WIRE_MIX_ALL; otherwise 0 */
     struct wire_text name;     /* name of the job; empty: the daemon makes one */
     struct wire_text dataset;  /* a folder, or a name from the configuration */
     struct wire_text pipeline; /* JSON */

@@ -58,6 +58,14 @@ static int check_sampler(const struct wire_register *m, uint16_t version, struct
     return 0;
 }
 
+/* check_deal checks how an epoch is dealt. */
+static int check_deal(const struct wire_register *m, uint16_t version, struct error *err)
+{
+    bool may = version > 12 && m->shuffle == SHUFFLE_DEPENDENT;
+    int rc = check_number(err, "deal", m->deal, 0, may ? WIRE_DEAL_HOME : WIRE_DEAL_EPOCH);
+    return rc ? rc : check_number(err, "mix", m->mix, 0, m->deal == WIRE_DEAL_HOME ? WIRE_MIX_ALL : 0);
+}
+
 static uint32_t register_flags(uint16_t version)
 {
     return version > 8 ? WIRE_REGISTER_FLAGS_ALL : version > 4 ? WIRE_REGISTER_FLAGS_ALL_8 : WIRE_REGISTER_FLAGS_ALL_4;
@@ -73,8 +81,8 @@ static int check_register(const struct wire_register *m, uint16_t version, struc
         (rc = check_number(err, "shuffle", m->shuffle, 0, SHUFFLE_NONE)) ||
         (rc = check_number(err, "bad_policy", m->bad_policy, 0, BAD_ERROR)) ||
         (rc = check_number(err, "flags", m->flags, 0, register_flags(version))) ||
-        (rc = check_sampler(m, version, err)) || (rc = check_weight(err, m->weight)) ||
-        (rc = check_text(err, "name", &m->name, WIRE_NAME_MAX)) ||
+        (rc = check_sampler(m, version, err)) || (rc = check_deal(m, version, err)) ||
+        (rc = check_weight(err, m->weight)) || (rc = check_text(err, "name", &m->name, WIRE_NAME_MAX)) ||
         (rc = check_text(err, "dataset", &m->dataset, WIRE_PATH_MAX)) ||
         (rc = check_text(err, "pipeline", &m->pipeline, WIRE_SPEC_MAX)))
         return rc;

@@ -518,6 +518,18 @@ static void say_where(const struct measured *m, const json_t *row, struct explan
         homes ? "come from their chunks' homes" : "are prepared at its ranks' own nodes", why);
 }
 
+/* say_home says it of a job whose nodes keep their parts of the dataset. */
+static void say_home(const struct measured *m, struct explanation *out)
+{
+    const json_t *mix = json_object_get(m->job, "mix");
+    char name[CELL_BYTES];
+    if (json_is_real(mix))
+        SAY(out->where,
+            "The samples of %s are prepared at its ranks' own nodes, because of deal=\"home\": %.3g %% of the chunks "
+            "change nodes in an epoch",
+            name_of(m->job, name), 100 * json_real_value(mix));
+}
+
 /* say_place puts behind the advice where the setting stands that it names. */
 static void say_place(const json_t *status, struct explanation *out)
 {
@@ -541,6 +553,7 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
     const json_t *full = full_queue(&m);
     *out = (struct explanation){.waits = m.state.waits, .known = m.state.known};
     say_where(&m, share_of(facts->now, job), out);
+    say_home(&m, out);
     if (strcmp(cause, "storage") == 0)
         say_storage(&m, out);
     else if (strcmp(cause, "gone") == 0)

@@ -72,6 +72,12 @@ enum larder_dtype {
 };
 enum larder_layout { LARDER_HWC = 0, LARDER_CHW = 1 };
 
+/* docs/reference/ranks.md */
+enum larder_deal {
+    LARDER_DEAL_EPOCH = 0, /* each epoch deals all samples anew */
+    LARDER_DEAL_HOME = 1   /* nodes keep their parts of the dataset, but for a part; with LARDER_SHUFFLE_DEPENDENT */
+};
+
 /* larder_options_init fills the options, and the program changes them. Texts are borrowed until larder_open returns. */
 struct larder_options {
     size_t size_bytes; /* set by larder_options_init; it tells which fields the program was compiled with */
@@ -122,6 +128,9 @@ struct larder_options {
     /* for a job whose ranks are at several nodes, with a daemon each: the number of its ranks at this node, which are
      * consecutive, and the first of them. Default 0 and 0: all ranks are at this node */
     uint32_t local_world_size, local_first;
+    /* enum larder_deal: how such a job's epochs are dealt to its nodes. All its ranks give the same */
+    uint32_t deal;
+    uint32_t mix; /* of LARDER_DEAL_HOME: the part that is dealt anew each epoch, in millionths; default 100,000 */
 };
 
 struct larder_info {

@@ -8,12 +8,16 @@
 #include "common/random.h"
 
 #define DEAL_MAGIC UINT32_C(0xdea15e75)
-#define KEY_DEAL UINT64_C(0x6c616564) /* no other use of keyed streams begins with it */
+/* No other use of keyed streams begins with one of these. */
+#define KEY_DEAL UINT64_C(0x6c616564)
+#define KEY_HOMES UINT64_C(0x656d6f68)
 
 struct deal {
     uint32_t magic;
     uint32_t count, n_chunks;
-    sample_id *ids;  /* sorted by chunk, and inside a chunk in the dataset's order */
+    sample_id *ids; /* sorted by chunk, and inside a chunk in the dataset's order */
+    bool at_home;   /* with mix, as deal_at_home says */
+    uint32_t mix;
     uint32_t *begin; /* chunk c has ids[begin[c] … begin[c + 1] - 1]; n_chunks + 1 of them */
 };
 
@@ -31,6 +35,14 @@ void deal_destroy(struct deal *deal)
     free(deal->begin);
     deal->magic = 0;
     free(deal);
+}
+
+void deal_at_home(struct deal *deal, uint32_t mix)
+{
+    CHECK_MAGIC(deal, DEAL_MAGIC);
+    CHECK(mix <= DEAL_MIX_ALL);
+    deal->at_home = true;
+    deal->mix = mix;
 }
 
 /* Counts each chunk's samples, and puts the ids behind each other chunk by chunk. */
@@ -104,8 +116,31 @@ static void permute(struct rng *rng, uint32_t *numbers, uint32_t count)
     }
 }
 
+/* mix_some permutes some of the chunks, drawn without putting back, among the places that they have. */
+static int mix_some(struct rng *rng, uint32_t *chunks, uint32_t count, uint32_t some)
+{
+    uint32_t *places = malloc(((size_t)count + 1) * sizeof *places);
+    if (places == NULL)
+        return LARDER_ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        places[i] = i;
+    for (uint32_t i = 0; i < some; i++) {
+        uint32_t other = i + (uint32_t)random_below(rng, count - i), place = places[other];
+        places[other] = places[i];
+        places[i] = place;
+    }
+    for (uint32_t left = some; left > 1; left--) {
+        uint32_t *last = &chunks[places[left - 1]], *other = &chunks[places[random_below(rng, left)]], chunk = *last;
+        *last = *other;
+        *other = chunk;
+    }
+    free(places);
+    return 0;
+}
+
 /* order_of returns the chunks that have samples of the view, `*n` of them, in the epoch's order. Others are left out,
- * so that the deal depends only on the view's own chunks. The caller frees them. NULL: no memory. */
+ * so that the deal depends only on the view's own chunks. At home the order of all chunks is the same for all views, so
+ * that most chunks have one home in views of one dataset. The caller frees them. NULL: no memory. */
 static uint32_t *order_of(const struct deal *deal, uint64_t seed, uint32_t epoch, uint32_t *n)
 {
     uint32_t *chunks = malloc(((size_t)deal->n_chunks + 1) * sizeof *chunks);
@@ -114,10 +149,21 @@ static uint32_t *order_of(const struct deal *deal, uint64_t seed, uint32_t epoch
     if (chunks == NULL)
         return NULL;
     for (uint32_t c = 0; c < deal->n_chunks; c++)
-        if (deal->begin[c] < deal->begin[c + 1])
-            chunks[(*n)++] = c;
+        chunks[c] = c;
+    if (deal->at_home) {
+        random_seed_keys(&rng, KEY_HOMES, 0, 0, 0);
+        permute(&rng, chunks, deal->n_chunks);
+    }
+    for (uint32_t i = 0; i < deal->n_chunks; i++)
+        if (deal->begin[chunks[i]] < deal->begin[chunks[i] + 1])
+            chunks[(*n)++] = chunks[i];
     random_seed_keys(&rng, KEY_DEAL, seed, epoch, 0);
-    permute(&rng, chunks, *n);
+    if (!deal->at_home)
+        permute(&rng, chunks, *n);
+    else if (mix_some(&rng, chunks, *n, (uint32_t)(((uint64_t)*n * deal->mix + DEAL_MIX_ALL / 2) / DEAL_MIX_ALL))) {
+        free(chunks);
+        return NULL;
+    }
     return chunks;
 }
 

@@ -10,6 +10,11 @@
  * So all turns of a sample are with one rank, unless they lie at the end of a run. But where all samples come equally
  * often, and no oftener than there are ranks, the turns of each are with different ranks, which are neighbours.
  *
+ * Deals at home (deal_at_home) let nodes keep what they have in memory. Their chunks have one order in all epochs, and
+ * the epoch permutes only a part of it. A chunk's home is the rank in whose run it lies before that. Homes depend on
+ * the dataset and the view alone, not on the seed: so trainings that cut the order alike share at each node. Nor do
+ * they depend on who is there, so nodes that believe different nodes to be there deal alike.
+ *
  * A `strict` or `none` job needs no deal: rank r gets the positions r, r + world_size, … of its order. */
 #ifndef LARDER_SERVER_CLUSTER_DEAL_H
 #define LARDER_SERVER_CLUSTER_DEAL_H
@@ -35,6 +40,11 @@ struct deal_ranks {
  * LARDER_ENOMEM. */
 int deal_create(const sample_id *ids, const uint32_t *chunk_of, uint32_t count, uint32_t n_chunks, struct deal **out);
 void deal_destroy(struct deal *deal); /* accepts NULL */
+
+/* deal_at_home has every epoch deal chunks to their homes, but for `mix` of DEAL_MIX_ALL of them, drawn anew for each
+ * epoch, which change places with each other. */
+#define DEAL_MIX_ALL 1000000
+void deal_at_home(struct deal *deal, uint32_t mix);
 
 /* deal_count returns how many of `count` samples these ranks get, in every epoch. */
 uint32_t deal_count(uint32_t count, const struct deal_ranks *ranks);

@@ -42,7 +42,8 @@
  *             before the first), stall_s {load, prepare, room, rank} (seconds in which its clients stood still, by
  *             cause), queues[], one a rank: {rank, ready_batches, leased_batches, oldest_lease_s (null: none), credits,
  *             stall_s, attached, done, epoch_delivered, batches, pid, process ("runs", "stopped" or "gone": the
- *             client's, once it has held a batch for some seconds; null: not looked at, or not known), governor}
+ *             client's, once it has held a batch for some seconds; null: not looked at, or not known), governor};
+ *             mix (of a job dealt at home, the part of the chunks that each epoch deals anew; else null)
  *   jobs[].store  null for a folder; how a store was packed: max_side and quality (null: no image was to be shrunk),
  *             shrunk (samples that were), undecoded (samples that could not be decoded for that), restart_rows
  *             (samples that were given restart rows; null: none was to be), planes (samples in bit planes; null: none
@@ -133,6 +134,7 @@ struct status_job {
     size_t n_givers;
     size_t n_queues;
     uint32_t first_rank; /* first of the ranks at this node, whose queues these are */
+    double mix;          /* of a job dealt at home (deal.h): the part that is not, 0 … 1; below 0: it is none */
 };
 
 /* The governor's decision and predictions. */

@@ -275,6 +275,7 @@ static json_t *job_json(const struct status_job *job, bool *failed)
     put(row, "stall_s", stall_json(&engine->delivery, failed), failed);
     put(row, "loaders", count(job->loaders), failed);
     put(row, "ahead_batches", known_count(job->ahead), failed);
+    put(row, "mix", job->mix >= 0 ? json_real(job->mix) : json_null(), failed);
     put(row, "queues", queues_json(job, failed), failed);
     return row;
 }

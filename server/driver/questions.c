@@ -65,6 +65,7 @@ static struct status_job job_of(const struct driver *driver, const struct engine
                              .clients = xcalloc(reg->asked.world_size, sizeof *out.clients),
                              .n_queues = reg->asked.world_size,
                              .first_rank = reg->asked.first_rank,
+                             .mix = reg->asked.at_home ? (double)reg->asked.mix / DEAL_MIX_ALL : -1,
                              .waits = job->waits,
                              .intervals = job->intervals,
                              .pid = job->ranks[reg->asked.rank].pid,

@@ -367,6 +367,17 @@ static void settle(struct encoded_store *store, const struct idset *before)
     }
 }
 
+/* some_come_and_go tells whether a job also draws samples that are not worth keeping. Memory is left to shuffle them,
+ * and their chunks have fibers of their own, even if all the others fit. */
+static bool some_come_and_go(const struct encoded_store *store)
+{
+    for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job)) {
+        if (job->terms.part.home)
+            return true;
+    }
+    return false;
+}
+
 static bool all_orders_known(const struct encoded_store *store)
 {
     for (const struct job *job = jobs_first(store->jobs); job; job = jobs_after(store->jobs, job)) {
@@ -387,7 +398,8 @@ void encoded_keep_measure(struct encoded_store *store, uint64_t ahead_bytes)
         store->chunks->ranges[i].rest = 0;
     }
     int code = add_views(store, &wanted);
-    bool fits = wanted.bytes <= (double)encoded_sure_alone(store), known = !code && !fits && all_orders_known(store);
+    bool fits = wanted.bytes <= (double)encoded_sure_alone(store) && !some_come_and_go(store);
+    bool known = !code && !fits && all_orders_known(store);
     if (!known) /* gives back what orders took, before room is counted */
         encoded_next_measure(store, false);
     if (!code && (fits || known)) {

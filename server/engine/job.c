@@ -103,6 +103,7 @@ const char *job_terms_differ(const struct job *job, const struct engine_job_desc
            : job->terms.drop_last != desc->drop_last                                            ? "drop_last"
            : job->terms.shuffle != desc->sampled.shuffle                                        ? "shuffle"
            : job->terms.seed != desc->sampled.seed                                              ? "seed"
+           : job->terms.part.rule != desc->part.rule                                            ? "deal or mix"
            : multisets_differ(job->terms.multiset, desc->sampled.multiset) ? "repeat or sampler (Weights, Balanced)"
            : job->terms.bad_policy != desc->bad_policy                     ? "bad_samples (C: bad)"
            : job->terms.weight != job_asked_weight(desc)                   ? "weight"

@@ -248,10 +248,12 @@ static inline uint32_t job_all_ranks(const struct job *job)
 uint64_t job_begun_bytes(const struct engine_config *config, const struct job_terms *terms, sample_id id,
                          bool expected);
 
-/* job_drawn returns the samples that this engine draws for the job: its view, less what has homes elsewhere. */
+/* job_drawn returns the samples that this engine draws for the job in most epochs: its view, less what has homes
+ * elsewhere, or what is dealt there. */
 static inline const struct idset *job_drawn(const struct job *job)
 {
-    return job->progress.here ? job->progress.here : job->terms.view;
+    const struct idset *home = job->terms.part.home;
+    return home ? home : job->progress.here ? job->progress.here : job->terms.view;
 }
 
 /* job_left_elsewhere returns how many samples of the epoch are elsewhere and not planned; job_left how many are to be

@@ -123,6 +123,10 @@ struct engine_part {
     /* For a multiset: takes how often each of its samples comes in the epoch, leaves how often it comes to these. */
     int (*draws)(const void *deal, uint32_t epoch, uint32_t *counts);
     const void *deal;
+    uint64_t rule; /* of the deal: the same number for ranks that are dealt to alike */
+    /* The samples of the view that are dealt here in most epochs, if these are the same ones; NULL: they are not. Their
+     * bytes are worth keeping, and others' are not. Borrowed until the job ends. */
+    const struct idset *home;
 };
 
 /* A dataset's chunks have homes: the nodes that prepare their samples for all jobs. A job's share of an epoch has two

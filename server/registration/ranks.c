@@ -1,6 +1,7 @@
 #include "server/registration/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -56,6 +57,42 @@ uint64_t ranks_training(const struct registration *registration)
     const char *name = registration->name, *ranks = registration->asked.all_ranks ? strrchr(name, '[') : NULL;
     parts[2] = XXH3_64bits(name, ranks ? (size_t)(ranks - name) : strlen(name));
     return XXH3_64bits(parts, sizeof parts) | 1;
+}
+
+uint64_t ranks_rule(const struct registration *registration)
+{
+    return registration->asked.at_home ? UINT64_C(1) + registration->asked.mix : 0;
+}
+
+/* name_samples makes a set of samples of that of their numbers in the view. */
+static int name_samples(const struct registration *reg, struct idset **set)
+{
+    uint32_t count = (uint32_t)idset_count(*set);
+    sample_id *ids = malloc((count + (size_t)1) * sizeof *ids);
+    struct idset *named = NULL;
+    int code = ids ? idset_create(&named) : LARDER_ENOMEM;
+    if (!code) {
+        idset_to_array(*set, ids);
+        for (uint32_t i = 0; i < count; i++)
+            ids[i] = reg->found.selection->view.order[ids[i]];
+        idset_add_many(named, ids, count);
+        idset_destroy(*set);
+        *set = named;
+    }
+    free(ids);
+    return code;
+}
+
+int ranks_stay_home(struct registration *registration)
+{
+    struct registration_found *found = &registration->found;
+    struct deal_ranks ranks = ranks_here(registration);
+    deal_at_home(found->deal, 0);
+    int code = deal_share(found->deal, registration->asked.seed, 0, NULL, &ranks, &found->home);
+    if (!code && found->multiset)
+        code = name_samples(registration, &found->home);
+    deal_at_home(found->deal, registration->asked.mix);
+    return code;
 }
 
 int ranks_share(const void *registration, uint32_t epoch, const struct idset *gone, struct idset **out)

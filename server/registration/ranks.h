@@ -15,6 +15,10 @@ bool ranks_clash(const struct registration *a, const struct registration *b);
 /* ranks_training names a job whose ranks are at several nodes, or that is in several parts at one, alike for all of
  * them. It is never 0. */
 uint64_t ranks_training(const struct registration *registration);
+/* ranks_rule returns a number that tells apart how epochs are dealt, by `deal` and `mix`. */
+uint64_t ranks_rule(const struct registration *registration);
+/* ranks_stay_home has the deal deal at home, and finds the samples that have their homes here. LARDER_ENOMEM. */
+int ranks_stay_home(struct registration *registration);
 /* ranks_share gives the engine the share of an epoch that the ranks here have, of a `dependent` job with ranks at other
  * nodes. `registration` is a struct registration. Fails as deal_share does. */
 int ranks_share(const void *registration, uint32_t epoch, const struct idset *gone, struct idset **out);

@@ -43,6 +43,8 @@ struct registration *registration_create(uint64_t client, uint32_t seq, const st
                                            .epochs_are = (enum multiset_kind)wire->sampler,
                                            .copies = wire->copies,
                                            .draws = wire->draws,
+                                           .at_home = part && wire->deal == WIRE_DEAL_HOME,
+                                           .mix = part ? wire->mix : 0,
                                            .file_fd = file_fd,
                                            .has_sets = wire->flags & WIRE_WITH_INDICES,
                                            .has_record = wire->flags & WIRE_WITH_STATE}};
@@ -103,6 +105,7 @@ void registration_destroy(struct registration *registration)
     free(registration->found.labels.of);
     free(registration->found.labels.classes);
     deal_destroy(registration->found.deal);
+    idset_destroy(registration->found.home);
     multiset_destroy(registration->found.multiset);
     idset_destroy(registration->guest.part);
     bag_destroy(registration->guest.draws);

@@ -34,7 +34,9 @@ struct registration_asked {
     enum multiset_kind epochs_are; /* MULTISET_NONE: the view, each sample once */
     uint32_t copies;               /* of each sample, for MULTISET_REPEAT */
     uint64_t draws;                /* of an epoch, for the others; 0: as many as the view has samples */
-    int file_fd;                   /* the file that came with the message, owned; -1: none came */
+    bool at_home;                  /* its epochs are dealt to chunks' homes, but for a part: `mix` (deal.h) */
+    uint32_t mix;
+    int file_fd; /* the file that came with the message, owned; -1: none came */
     /* Its contents: sets of indices, then weights, then a record of what the client took. */
     bool has_sets, has_record;
     uint64_t record_at; /* offset of what comes next; of the record, once the subset and the weights were read */
@@ -62,6 +64,7 @@ struct registration_found {
     uint64_t slot_bytes;   /* becomes engine_job_desc.slot_bytes */
     struct dense_labels labels;
     struct deal *deal;       /* set for a `dependent` job with ranks at other nodes, else NULL */
+    struct idset *home;      /* of a deal at home: the samples that have their homes here; else NULL */
     struct restore *restore; /* what the rank says it received of an epoch; NULL: nothing */
     uint64_t device;         /* the device that the dataset is stored on; 0: not known */
 };

@@ -223,8 +223,9 @@ static int select_samples(struct registration *reg, const struct config_dataset 
 
 /* make_deal sorts the view by chunks, from which each epoch is dealt. That of a multiset deals numbers, in the view's
  * order, instead of samples. */
-static int make_deal(struct registration_found *found, struct error *err)
+static int make_deal(struct registration *reg, struct error *err)
 {
+    struct registration_found *found = &reg->found;
     uint32_t count = found->selection->view.count, slot;
     uint32_t *chunk_of = malloc(count * sizeof *chunk_of);
     sample_id *numbers = found->multiset ? malloc(count * sizeof *numbers) : NULL;
@@ -238,6 +239,8 @@ static int make_deal(struct registration_found *found, struct error *err)
                    : LARDER_ENOMEM;
     free(numbers);
     free(chunk_of);
+    if (!code && reg->asked.at_home)
+        code = ranks_stay_home(reg);
     return code ? error_set(err, code,
                             "no memory to deal %u samples to the job's ranks: free memory, or lower the "
                             "budgets",
@@ -387,7 +390,7 @@ static int resolve(struct registration *reg, const struct resolver *with, struct
     if (!code)
         code = epochs_make(reg, err);
     if (!code && asked->all_ranks && asked->shuffle == SHUFFLE_DEPENDENT)
-        code = make_deal(found, err);
+        code = make_deal(reg, err);
     if (!code)
         code = size_slots(found, (uint64_t)asked->batch_size * asked->world_size, with->engine, err);
     if (!code && asked->flags & WIRE_RELABEL)

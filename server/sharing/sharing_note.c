@@ -19,12 +19,14 @@ static bool fits(const struct registration *reg)
 }
 
 /* may_share tells whether other nodes may give samples to the job: it shares its instances with any other of its
- * pipeline, in an order of the daemon's choice. A merge of several nodes' orders deals each sample once. */
+ * pipeline, in an order of the daemon's choice. A merge of several nodes' orders deals each sample once. A job that is
+ * dealt at home has its samples in its nodes' memory, and spares the network. */
 static bool may_share(const struct registration *reg)
 {
     const uint32_t alone = WIRE_PRIVATE_AUGMENT | WIRE_ORDERED;
-    return reg->guest.number == 0 && reg->asked.shuffle == SHUFFLE_DEPENDENT && (reg->asked.flags & alone) == 0 &&
-           fits(reg) && strlen(pipeline_canonical(reg->found.pipeline)) <= PEER_PIPELINE_MAX &&
+    return reg->guest.number == 0 && !reg->asked.at_home && reg->asked.shuffle == SHUFFLE_DEPENDENT &&
+           (reg->asked.flags & alone) == 0 && fits(reg) &&
+           strlen(pipeline_canonical(reg->found.pipeline)) <= PEER_PIPELINE_MAX &&
            strlen(dataset_text(reg->found.dataset)) <= PEER_PATH_MAX;
 }
 

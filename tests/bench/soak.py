@@ -267,7 +267,7 @@ class Soak:
     def register_message(self, draw, **changes):
         job = _wire.Register(batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=0, bad_policy=0,
                              flags=0, seed=0, weight=1.0, local_world_size=0, local_first=0, sampler=0,
-                             copies=0, draws=0, name=b"",
+                             copies=0, draws=0, deal=0, mix=0, name=b"",
                              dataset=self.trees[0].encode(), pipeline=json.dumps(PIPELINES[0]).encode(),
                              subset=b"", sets=b"", weights=b"")
         return _wire.register(draw.randrange(1 << 31), job._replace(**changes))

@@ -20,6 +20,9 @@ prints the orders' echo: how a sample's place in an epoch correlates with its pl
 have hardly more memory for prepared samples than their own jobs are sure of, guests wait seconds for a request's
 samples: --prepared-share .8 is enough for four nodes.
 
+With --deal each training has a rank at each node, one training runs after another, and a step is on the batches of all
+ranks together, as gradients that are averaged have it. The nodes must divide BATCH.
+
 Without --data (or LARDER_CIFAR) images are generated: ten classes of coloured, noisy gratings. Exit 77: something is
 missing. Exit 1: the arms differ at the 1 % level, or an epoch was not exactly once."""
 
@@ -153,11 +156,11 @@ def start(daemons, folder, options, arena, encoded):
         home = os.path.join(folder, f"node-{number}")
         os.mkdir(home)
         config = CONFIG.format(arena=f"{arena}B", encoded=f"{encoded}B")
-        if options.nodes > 1:
+        if options.nodes > 1 and not options.deal:
             config += CLUSTER.format(number=number, address=address, nodes=", ".join(nodes))
         daemons.append(Daemon(home, options.bin, config))
     deadline = time.monotonic() + 60
-    for daemon in daemons if options.nodes > 1 else ():
+    for daemon in daemons if options.nodes > 1 and not options.deal else ():
         while f"nodes={options.nodes}" not in daemon.logged():
             if time.monotonic() > deadline:
                 raise SystemExit("the daemons did not find each other: " + daemon.logged())
@@ -199,7 +202,9 @@ def larder_orders(daemons, folder, count, options):
         except Exception as error:  # noqa: BLE001 - told by the main thread
             errors.append(error)
 
-    for first in range(0, runs, JOBS):
+    if options.deal:
+        orders = [dealt_order(daemons, folder, options.first + number, options) for number in range(runs)]
+    for first in range(0, 0 if options.deal else runs, JOBS):
         threads = [threading.Thread(target=job, args=(first + n, options.pace / 1000 * (1 + n))) for n in range(JOBS)]
         for thread in threads:
             thread.start()
@@ -212,6 +217,29 @@ def larder_orders(daemons, folder, count, options):
             if not np.array_equal(np.sort(epoch), np.arange(count)):
                 raise SystemExit("an epoch was not exactly once")
     return orders[:runs]
+
+
+def dealt_order(daemons, folder, number, options):
+    """The order of a training with a rank at each node: of each step the ranks' batches, one behind the other."""
+    batches, errors = [None] * len(daemons), []
+
+    def rank_of(rank):
+        try:
+            with larder.Loader(folder, PIPELINE, BATCH // len(daemons), epochs=options.epochs, output="numpy",
+                               with_ids=True, socket=daemons[rank].socket, name=f"run-{number}", rank=rank, prefetch=1,
+                               world_size=len(daemons), local_world_size=1, seed=number, deal=options.deal) as loader:
+                batches[rank] = [[indices for _, _, indices in loader] for _ in range(options.epochs)]
+        except Exception as error:  # noqa: BLE001 - told by the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=rank_of, args=(rank,)) for rank in range(len(daemons))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return [np.concatenate([part for step in zip(*epoch) for part in step]) for epoch in zip(*batches)]
 
 
 def echo(order):
@@ -295,6 +323,7 @@ def arguments():
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--nodes", type=int, default=1, help="daemons that share as a cluster")
+    parser.add_argument("--deal", choices=("epoch", "home"), help="trainings with a rank at each node, dealt so")
     parser.add_argument("--images", type=int, default=2000, help="how many to generate without --data")
     parser.add_argument("--margin", type=float, default=0.02)
     parser.add_argument("--encoded-share", type=float, default=0.35)

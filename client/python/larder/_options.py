@@ -12,7 +12,7 @@ _OUTPUTS = ("auto", "torch", "numpy")
 
 
 def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetch, bad_samples, subset, augment,
-         all_files, relabel, weight, repeat=1, sampler=None):
+         all_files, relabel, weight, repeat=1, sampler=None, deal="epoch", mix=None):
     """pipeline: as JSON text."""
     try:
         fits = _wire.WEIGHT_MIN <= weight <= _wire.WEIGHT_MAX  # nor does what is no number
@@ -21,7 +21,7 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
     if not fits:
         raise InvalidArgument(f"weight is {weight!r}, not {_wire.WEIGHT_MIN} to {_wire.WEIGHT_MAX}")
     for what, value, known in (("shuffle", shuffle, _wire.SHUFFLES), ("bad_samples", bad_samples, _wire.BAD_POLICIES),
-                               ("augment", augment, _wire.AUGMENTS)):
+                               ("augment", augment, _wire.AUGMENTS), ("deal", deal, _wire.DEALS)):
         if value not in known:
             raise InvalidArgument(f"{what} is {value!r}, not one of {', '.join(repr(word) for word in known)}")
     flags = _wire.AUGMENTS[augment]
@@ -32,6 +32,7 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
     if epochs_are["sampler"] and _wire.SHUFFLES[shuffle] != _wire.SHUFFLES["dependent"]:
         raise InvalidArgument(f"shuffle is {shuffle!r}, and repeat=, Weights and Balanced draw samples in the daemon's "
                               "order: leave shuffle out")
+    mix = mix_of(deal, shuffle, mix)
     return _wire.Register(
         batch_size=whole("batch_size", batch_size, 1, _wire.BATCH_MAX),
         prefetch=whole("prefetch", prefetch, 1, _wire.CREDITS_MAX), world_size=1, rank=0,
@@ -39,7 +40,26 @@ def job(dataset, pipeline, batch_size, drop_last, shuffle, epochs, seed, prefetc
         shuffle=_wire.SHUFFLES[shuffle], bad_policy=_wire.BAD_POLICIES[bad_samples],
         flags=flags, seed=whole("seed", seed, 0, 2**64 - 1), weight=float(weight),
         local_world_size=0, local_first=0, name=b"", dataset=path_of(dataset),
-        pipeline=pipeline, subset=subset, sets=sets, **epochs_are)
+        pipeline=pipeline, subset=subset, sets=sets, deal=_wire.DEALS[deal], mix=mix, **epochs_are)
+
+
+def mix_of(deal, shuffle, mix):
+    """mix=, in parts of MIX_ALL."""
+    if deal != "home":
+        if mix is not None:
+            raise InvalidArgument(f"mix is {mix!r}, and it says how many chunks leave their homes each epoch with "
+                                  "deal=\"home\", which is not given: give it, or leave mix out")
+        return 0
+    if _wire.SHUFFLES[shuffle] != _wire.SHUFFLES["dependent"]:
+        raise InvalidArgument(f"shuffle is {shuffle!r}, whose order says which rank gets which sample, and deal is "
+                              "\"home\": leave one of the two out")
+    try:
+        part = 0.1 if mix is None else float(mix)
+    except (TypeError, ValueError):
+        part = -1.0
+    if not 0 <= part <= 1:
+        raise InvalidArgument(f"mix is {mix!r}, not a part of the chunks, 0 to 1")
+    return round(part * _wire.MIX_ALL)
 
 
 # A DataLoader's arguments, and what does the same here.

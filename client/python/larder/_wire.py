@@ -14,7 +14,7 @@ from ._version import __version__
 from .errors import FormatError, InvalidArgument, LimitReached, VersionMismatch
 
 MAGIC = 0x3152444C
-VERSION = 12
+VERSION = 13
 VERSION_OLDEST = 4  # of a daemon whose ERROR is still understood
 REQUEST_MAX = 65536
 REPLY_MAX = 200704
@@ -29,6 +29,7 @@ WIDTH_MAX = 65536
 INT64, FLOAT64, TEXT = range(3)  # kinds of columns
 COPIES_MAX = 64
 DRAWS_MAX = 2**32 - 1
+MIX_ALL = 10**6  # chunks, of which `mix` says how many
 
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
  STATE, DONE, COLUMN_GET, COLUMN) = range(1, 18)
@@ -38,6 +39,7 @@ BAD_POLICIES = {"skip": 0, "replace": 1, "error": 2}
 (DROP_LAST, RELABEL, PRIVATE_AUGMENT, ORDERED, ALL_FILES, HOLD, WITH_STATE, WITH_INDICES, OWN_LABELS,
  HEARS_DONE, WITH_WEIGHTS) = (1 << bit for bit in range(11))
 ONCE, REPEAT, WEIGHTS, BALANCED = range(4)  # what an epoch is
+DEALS = {"epoch": 0, "home": 1}  # to ranks at several nodes
 WEIGHT_MIN, WEIGHT_MAX = 0.01, 100
 AUGMENTS = {"shared": 0, "private": PRIVATE_AUGMENT}
 BATCH_LAST = 1
@@ -46,7 +48,7 @@ TURN_NONE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("<IHHII")
 _WELCOME = struct.Struct("<QII")
-_REGISTER = struct.Struct("<8IQd4IQ")
+_REGISTER = struct.Struct("<8IQd4IQ2I")
 _REGISTERED = struct.Struct("<7I5Q2I4Q")
 _FIELD = struct.Struct("<24s8I")
 _THREE = struct.Struct("<III")
@@ -79,6 +81,8 @@ class _Register(NamedTuple):
     sampler: int  # what an epoch is: ONCE, …
     copies: int   # of each sample, for REPEAT; otherwise 0
     draws: int    # of an epoch, for WEIGHTS and BALANCED; 0: as many as the subset has samples
+    deal: int     # of DEALS
+    mix: int      # of MIX_ALL, for "home"; otherwise 0
     name: bytes
     dataset: bytes
     pipeline: bytes
@@ -195,7 +199,7 @@ def register(seq, job, with_state=False):
     and then a record of what was taken."""
     job = job._replace(flags=job.flags | (WITH_STATE if with_state else 0) | (WITH_INDICES if job.sets else 0) |
                        (WITH_WEIGHTS if job.weights else 0))
-    return _message(REGISTER, seq, _REGISTER.pack(*job[:15]), _text("name", job.name, NAME_MAX),
+    return _message(REGISTER, seq, _REGISTER.pack(*job[:17]), _text("name", job.name, NAME_MAX),
                     _text("dataset", job.dataset, PATH_MAX), _text("pipeline", job.pipeline, SPEC_MAX),
                     _text("subset", job.subset, SPEC_MAX))
 

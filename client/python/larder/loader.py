@@ -105,6 +105,11 @@ class Loader:
     local_world_size   how many of the ranks are at this node, neighbours and as many at each; by default what torchrun,
                    srun or mpirun set, else all of them. Ranks at several nodes connect to one daemon each, which deals
                    them their share of every epoch (docs/reference/ranks.md)
+    deal           of ranks at several nodes: "epoch": each epoch deals all samples anew; "home": each node keeps its
+                   part of the dataset, so that the memory of all nodes adds up, and a part of the chunks changes nodes
+                   each epoch. Batches of all ranks then have as many samples of each node's part
+                   (docs/reference/ranks.md)
+    mix            of deal="home": that part, 0 … 1; by default .1
     job            the same as name
     ordered        batches in planned order; otherwise one slow sample may come up to two batches later, so that it does
                    not hold up the batch. "strict" and "none" are always ordered
@@ -164,7 +169,8 @@ class Loader:
                  with_ids=False, socket=None, timeout=None, pin_memory=False, rank=None, world_size=None, job=None,
                  ordered=False, weight=1.0, state=None, reconnect=60, labels=None, with_paths=False, as_dict=None,
                  local_world_size=None, transform=None, collate_fn=None, repeat=1, sampler=None, columns=(),
-                 mixed=True, parts=None, as_tuple=None, tv_tensors=False, ragged=False, **foreign):
+                 mixed=True, parts=None, as_tuple=None, tv_tensors=False, ragged=False, deal="epoch", mix=None,
+                 **foreign):
         _options.refuse(foreign)
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
@@ -179,7 +185,7 @@ class Loader:
         schedule = _pipelines.from_arguments(pipeline, views, pipelines, self._samples)
         self._follows_states = pipelines is None  # where they have other pipelines
         asked = _options.job(dataset, schedule.at(0), batch_size, drop_last, shuffle, epochs, seed, prefetch,
-                             bad_samples, subset, augment, all_files, relabel, weight, repeat, sampler)
+                             bad_samples, subset, augment, all_files, relabel, weight, repeat, sampler, deal, mix)
         of_source = _options.labels_of_source(asked.dataset, labels)
         labels = None if of_source else labels
         samplers.check_labels(sampler, labels)

@@ -78,6 +78,8 @@ class Loader:
         as_tuple: Iterable[str] | None = None,
         tv_tensors: bool = False,
         ragged: SupportsIndex = False,
+        deal: Literal["epoch", "home"] = "epoch",
+        mix: float | None = None,
         **foreign: Any,
     ) -> None: ...
     def __len__(self) -> int: ...

@@ -18,6 +18,7 @@ struct cluster_bench;
 struct cluster_rank {
     const struct cluster_bench *bench;
     const struct sharing_player *player;
+    struct idset *home; /* what it has there, if it is dealt so */
 };
 
 struct cluster_bench {
@@ -130,12 +131,13 @@ static int share(const void *ctx, uint32_t epoch, const struct idset *gone, stru
     return sharing_share(&rank->bench->ledger, rank->player->desc, epoch, out);
 }
 
-/* shares tells whether another training wants what the job does. */
+/* shares tells whether another training wants what the job does. One that is dealt at home asks no other node. */
 static bool shares(const struct cluster_bench *bench, const struct sharing_job *job)
 {
-    for (uint32_t i = 0; i < bench->ledger.scenario->n_jobs; i++) {
+    for (uint32_t i = 0; job->mix < 0 && i < bench->ledger.scenario->n_jobs; i++) {
         const struct sharing_player *other = &bench->ledger.players[i];
-        if (other->running && other->desc->training != job->training && other->desc->pipeline == job->pipeline)
+        if (other->running && other->desc->mix < 0 && other->desc->training != job->training &&
+            other->desc->pipeline == job->pipeline)
             return true;
     }
     return false;
@@ -169,12 +171,14 @@ static void join(struct cluster_bench *bench, uint32_t number)
                                   .pipeline = player->desc->pipeline,
                                   .seed = scenario->seed + number};
     if (player->desc->ranks > 1) {
-        bench->rank[number] = (struct cluster_rank){bench, player};
+        bench->rank[number] = (struct cluster_rank){bench, player, NULL};
+        CHECK(player->desc->mix < 0 || sharing_home(&bench->ledger, player->desc, &bench->rank[number].home) == 0);
         desc.part = (struct engine_part){.world_size = player->desc->ranks,
                                          .first = player->desc->of_rank,
                                          .share = share,
-                                         .deal = &bench->rank[number]};
-        desc.family = player->desc->training + 1;
+                                         .deal = &bench->rank[number],
+                                         .home = bench->rank[number].home};
+        desc.family = player->desc->mix < 0 ? player->desc->training + 1 : 0;
         desc.lone = bench->lone[number] = !shares(bench, player->desc);
     }
     bench->number[number] = fleet_add(bench->fleet, &desc);
@@ -326,6 +330,8 @@ int cluster_run(const struct sharing_scenario *scenario, json_t **out)
     if (!code)
         *out = report(bench);
     fleet_destroy(bench->fleet);
+    for (uint32_t i = 0; i < SHARING_JOBS_MAX; i++)
+        idset_destroy(bench->rank[i].home);
     if (bench->orders)
         orders_end(bench->orders, scenario);
     sharing_end(&bench->ledger);

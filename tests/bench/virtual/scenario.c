@@ -82,6 +82,8 @@ static int job_key(struct bench_reader *reader, const char *key, const struct do
         COUNT(value, key, 0, SHARING_NODES_MAX - 1, job->node);
     if (strcmp(key, "ranks") == 0)
         COUNT(value, key, 1, SHARING_NODES_MAX, job->ranks);
+    if (strcmp(key, "mix") == 0)
+        return bench_number(reader, value, key, 0, 1, &job->mix);
     if (strcmp(key, "pipeline") == 0)
         return bench_name(reader, value, key, &job->pipeline);
     if (strcmp(key, "shuffle") == 0) {
@@ -113,7 +115,7 @@ static int read_jobs(struct bench_reader *reader, const struct doc_node *node, s
         return bench_fail(reader, node, "jobs", "must be a list of at least one job");
     for (uint32_t i = 0; i < node->n_children; i++) {
         struct sharing_job job = {
-            .rate = 1, .epochs = 1, .view = SHARING_ALL, .node = UINT32_MAX, .training = i, .ranks = 1};
+            .rate = 1, .epochs = 1, .view = SHARING_ALL, .node = UINT32_MAX, .training = i, .ranks = 1, .mix = -1};
         int code = bench_mapping(reader, node->children[i], "jobs", job_key, &job);
         if (code)
             return code;

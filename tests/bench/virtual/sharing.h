@@ -38,6 +38,8 @@ struct sharing_job {
     /* A training whose `ranks` are at as many nodes, and are dealt the samples anew in each epoch, is as many jobs in a
      * row. Each has the training's number, its own rank, and its part of the training's rate. ranks 1: all are here. */
     uint32_t training, ranks, of_rank;
+    double
+        mix; /* its epochs are dealt at home, but for this part of the chunks; below 0: each is dealt anew (deal.h) */
     uint32_t pipeline; /* its number; equal names have equal numbers */
     bool own_shuffle;  /* `shuffle` is the job's own; else the scenario's holds */
     enum shuffle_mode shuffle;

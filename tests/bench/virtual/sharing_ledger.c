@@ -73,6 +73,7 @@ static void make_deal(struct sharing_bench *bench)
     for (uint32_t id = 0; id < samples; id++)
         ids[id] = id;
     CHECK(deal_create(ids, bench->chunk_of, samples, bench->n_chunks, &bench->deal) == 0);
+    CHECK(deal_create(ids, bench->chunk_of, samples, bench->n_chunks, &bench->home) == 0);
     free(ids);
 }
 
@@ -87,7 +88,17 @@ static struct idset *dealt_view(const struct sharing_bench *bench, const struct 
 int sharing_share(const struct sharing_bench *bench, const struct sharing_job *job, uint32_t epoch, struct idset **out)
 {
     struct deal_ranks ranks = {.world_size = job->ranks, .first = job->of_rank, .n_ranks = 1};
-    return deal_share(bench->deal, bench->scenario->seed + job->training, epoch, NULL, &ranks, out);
+    if (job->mix >= 0)
+        deal_at_home(bench->home, (uint32_t)lround(job->mix * DEAL_MIX_ALL));
+    return deal_share(job->mix >= 0 ? bench->home : bench->deal, bench->scenario->seed + job->training, epoch, NULL,
+                      &ranks, out);
+}
+
+int sharing_home(const struct sharing_bench *bench, const struct sharing_job *job, struct idset **out)
+{
+    struct sharing_job still = *job;
+    still.mix = 0;
+    return sharing_share(bench, &still, 0, out);
 }
 
 void sharing_epoch_begins(struct sharing_bench *bench, struct sharing_player *player)
@@ -159,6 +170,7 @@ void sharing_end(struct sharing_bench *bench)
         spread_free(&player->spread);
     }
     deal_destroy(bench->deal);
+    deal_destroy(bench->home);
     free(bench->chunk_of);
     free(bench->slot_of);
     free(bench->loaded_at);

@@ -49,6 +49,7 @@ struct sharing_bench {
     struct sharing_slot *slots;
     uint64_t *had;     /* by instance: the trainings that had it */
     struct deal *deal; /* of all samples */
+    struct deal *home; /* the same, at home */
     size_t had_cap;
     sharing_got got;
     void *got_ctx;
@@ -78,7 +79,9 @@ void sharing_takes(struct sharing_bench *bench, struct sharing_player *player, s
 void sharing_epoch_done(struct sharing_bench *bench, struct sharing_player *player);
 /* sharing_epoch_begins sets what the player is to get in its present epoch. */
 void sharing_epoch_begins(struct sharing_bench *bench, struct sharing_player *player);
-/* sharing_share makes a new set of what a rank of a training gets in an epoch. The result is as deal_share's. */
+/* sharing_share makes a new set of what a rank of a training gets in an epoch, and sharing_home of what it has at home,
+ * of one that is dealt so. The results are as deal_share's. */
+int sharing_home(const struct sharing_bench *bench, const struct sharing_job *job, struct idset **out);
 int sharing_share(const struct sharing_bench *bench, const struct sharing_job *job, uint32_t epoch, struct idset **out);
 /* sharing_works counts a node's LOAD or PREPARE for a player; NULL: for another one's. */
 void sharing_works(struct sharing_bench *bench, uint32_t node, struct sharing_player *player,

@@ -44,6 +44,8 @@ static size_t encode_seed(const struct wire_message *messages, size_t count, siz
         msg.reg.flags &= WIRE_REGISTER_FLAGS_ALL_4;
         msg.reg.sampler = WIRE_ONCE;
         msg.reg.draws = 0;
+        msg.reg.deal = WIRE_DEAL_EPOCH;
+        msg.reg.mix = 0;
     }
     CHECK(wire_encode(&msg, buf, cap, &len) == 0);
     return len;
@@ -70,6 +72,8 @@ size_t fuzz_seed(size_t index, uint8_t *buf, size_t cap)
                  .flags = 5 | WIRE_WITH_FILE,
                  .sampler = WIRE_WEIGHTS,
                  .draws = 700,
+                 .deal = WIRE_DEAL_HOME,
+                 .mix = 100000,
                  .seed = 9,
                  .weight = 2.5,
                  .name = text("job"),

@@ -99,7 +99,7 @@ static void refuses_hostile_batches(void **state)
         {unwanted_fd, LARDER_EFORMAT, "descriptors"},
         {too_long, LARDER_EFORMAT, "too long"},
         {garbage, LARDER_EFORMAT, "magic"},
-        {newer_version, LARDER_EVERSION, "version 13"},
+        {newer_version, LARDER_EVERSION, "version 14"},
         {bad_sample, LARDER_ESAMPLE, "/data/x.jpg is truncated"},
         {fatal_and_close, LARDER_EINVAL, "drained"},
         {just_close, LARDER_EGONE, "larder.sock"},

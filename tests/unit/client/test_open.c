@@ -96,7 +96,8 @@ static void opens(void **state)
     assert_int_equal(fake.reg.flags, WIRE_DROP_LAST | WIRE_PRIVATE_AUGMENT | WIRE_ALL_FILES | WIRE_HEARS_DONE);
 }
 
-/* A relative folder is sent as an absolute one, a plain name as it is; LARDER_SOCKET is followed. */
+/* A relative folder is sent as an absolute one, a plain name as it is; LARDER_SOCKET is followed. `mix` is a tenth, and
+ * said of a deal at home alone. */
 static void resolves_names(void **state)
 {
     (void)state;
@@ -112,10 +113,13 @@ static void resolves_names(void **state)
         struct larder_options options = options_for_fake();
         options.socket = NULL;
         options.dataset = given[i];
+        options.deal = i ? LARDER_DEAL_HOME : LARDER_DEAL_EPOCH;
         assert_int_equal(larder_open(&options, &loader), 0);
         larder_close(&loader);
         fake_stop(&fake);
         assert_string_equal(fake.dataset, sent[i]);
+        assert_int_equal(fake.reg.deal, i ? WIRE_DEAL_HOME : WIRE_DEAL_EPOCH);
+        assert_int_equal(fake.reg.mix, i ? WIRE_MIX_ALL / 10 : 0);
     }
     unsetenv("LARDER_SOCKET");
 }
@@ -144,6 +148,11 @@ static void refuses_options(void **state)
     REFUSED(rank, 1, LARDER_EINVAL, "rank is 1: give 0 to 0");
     REFUSED(shuffle, 3, LARDER_EINVAL, "shuffle");
     REFUSED(bad, 3, LARDER_EINVAL, "bad");
+    REFUSED(deal, 2, LARDER_EINVAL, "deal is 2: give 0 to 1");
+    REFUSED(mix, 1000001, LARDER_EINVAL, "mix");
+    good.shuffle = LARDER_SHUFFLE_STRICT;
+    REFUSED(deal, LARDER_DEAL_HOME, LARDER_EINVAL, "leave one of the two out");
+    good.shuffle = LARDER_SHUFFLE_DEPENDENT;
     REFUSED(weight, 0, LARDER_EINVAL, "weight is 0: give 0.01 to 100");
     REFUSED(weight, 101, LARDER_EINVAL, "weight");
     REFUSED(weight, NAN, LARDER_EINVAL, "weight");

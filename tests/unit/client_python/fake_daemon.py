@@ -18,7 +18,7 @@ import threading
 
 from fake_job import DEPENDENT, Job, parse
 
-MAGIC, VERSION = 0x3152444C, 12
+MAGIC, VERSION = 0x3152444C, 13
 TURN_NONE = AHEAD = 0xFFFFFFFF
 (HELLO, WELCOME, REGISTER, REGISTERED, CLASSES_GET, CLASSES, NEXT, BATCH, RELEASE, ERROR, BYE, TURNS, STATE_GET,
  STATE) = range(1, 15)
@@ -240,9 +240,10 @@ class Connection(threading.Thread):
             self.send(ERROR, seq, struct.pack("<iI", code, 1) + text(why))
             return
         names = ("batch_size", "prefetch", "world_size", "rank", "epochs", "shuffle", "bad_policy", "flags", "seed",
-                 "weight", "local_world_size", "local_first", "sampler", "copies", "draws")
-        self.job = dict(zip(names, struct.unpack_from("<8IQd4IQ", body)))
-        at = 72
+                 "weight", "local_world_size", "local_first", "sampler", "copies", "draws", "deal",
+                 "mix")
+        self.job = dict(zip(names, struct.unpack_from("<8IQd4IQ2I", body)))
+        at = 80
         for name in ("name", "dataset", "pipeline", "subset"):
             length, = struct.unpack_from("<I", body, at)
             self.job[name] = body[at + 4:at + 4 + length]

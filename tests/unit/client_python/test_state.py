@@ -451,7 +451,7 @@ class Large(States):
                                 (8, 9, 10, 11), (), "job")
         order = np.random.default_rng(SEED).permutation(samples).astype("<u4")
         for shuffle in (0, 1):
-            job = _wire.Register(256, 2, 1, 0, 90, shuffle, 0, 0, 2**64 - 1, 1.0, 0, 0, 0, 0, 0, b"",
+            job = _wire.Register(256, 2, 1, 0, 90, shuffle, 0, 0, 2**64 - 1, 1.0, 0, 0, 0, 0, 0, 0, 0, b"",
                                  b"/data/imagenet/train",
                                  b'[{"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]', b"", b"", b"")
             history, spent = _history.History(17, shuffle == 1), []

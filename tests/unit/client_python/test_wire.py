@@ -61,17 +61,17 @@ class Wire(Case):
     def test_requests_have_the_layout_of_wire_c(self):
         """Each request equals bytes written down by hand from common/wire.c."""
         self.assertEqual(_wire.hello(1, 258, b"py"),
-                         bytes.fromhex("4c445231 0c00 0100 01000000 1a000000 02010000 02000000") + b"py")
+                         bytes.fromhex("4c445231 0d00 0100 01000000 1a000000 02010000 02000000") + b"py")
         self.assertEqual(_wire.next_batches(3, 2),
-                         bytes.fromhex("4c445231 0c00 0700 00000000 1c000000 03000000 02000000 ffffffff"))
+                         bytes.fromhex("4c445231 0d00 0700 00000000 1c000000 03000000 02000000 ffffffff"))
         self.assertEqual(_wire.next_batches(3, 0, 2),
-                         bytes.fromhex("4c445231 0c00 0700 00000000 1c000000 03000000 00000000 02000000"))
-        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0c00 0900 00000000 18000000 0500000000000000"))
-        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0c00 0b00 00000000 10000000"))
-        job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0, b"n", b"/d", b"[]", b"", b"", b"")
+                         bytes.fromhex("4c445231 0d00 0700 00000000 1c000000 03000000 00000000 02000000"))
+        self.assertEqual(_wire.release(5), bytes.fromhex("4c445231 0d00 0900 00000000 18000000 0500000000000000"))
+        self.assertEqual(_wire.bye(), bytes.fromhex("4c445231 0d00 0b00 00000000 10000000"))
+        job = _wire.Register(1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0, 1, 7, b"n", b"/d", b"[]", b"", b"", b"")
         packed = _wire.register(2, job)
-        self.assertEqual(packed[16:88], struct.pack("<8IQd4IQ", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0))
-        self.assertEqual(packed[88:], b"\1\0\0\0n\2\0\0\0/d\2\0\0\0[]\0\0\0\0")
+        self.assertEqual(packed[16:96], struct.pack("<8IQd4IQ2I", 1, 2, 3, 0, 4, 1, 2, 1, 9, 2.5, 2, 0, 1, 3, 0, 1, 7))
+        self.assertEqual(packed[96:], b"\1\0\0\0n\2\0\0\0/d\2\0\0\0[]\0\0\0\0")
         with_state = _wire.register(2, job, with_state=True)
         self.assertEqual(with_state[16:88],
                          struct.pack("<8IQd4IQ", 1, 2, 3, 0, 4, 1, 2, 1 | 64, 9, 2.5, 2, 0, 1, 3, 0))
@@ -81,8 +81,8 @@ class Wire(Case):
         flags, = struct.unpack_from("<I", _wire.register(2, job._replace(weights=b"x")), 16 + 28)
         self.assertEqual(flags, 1 | 1024)
         self.assertEqual(_wire.state_get(9, 3, 17, 10000), bytes.fromhex(
-            "4c445231 0c00 0d00 09000000 1c000000 03000000 11000000 10270000"))
-        self.assertEqual(_wire.column_get(9, b"txt"), bytes.fromhex("4c445231 0c00 1000 09000000 17000000 03000000") +
+            "4c445231 0d00 0d00 09000000 1c000000 03000000 11000000 10270000"))
+        self.assertEqual(_wire.column_get(9, b"txt"), bytes.fromhex("4c445231 0d00 1000 09000000 17000000 03000000") +
                          b"txt")
 
     def test_replies_are_read(self):
@@ -224,7 +224,8 @@ class Wire(Case):
 
     def test_texts_too_long_are_refused_here(self):
         """What the daemon would refuse for its length fails before it is sent, with the name of the field."""
-        job = _wire.Register(1, 1, 1, 0, 0, 0, 0, 0, 0, 1.0, 0, 0, 0, 0, 0, b"", b"/d", b" " * 24577, b"", b"", b"")
+        job = _wire.Register(1, 1, 1, 0, 0, 0, 0, 0, 0, 1.0, 0, 0, 0, 0, 0, 0, 0, b"", b"/d", b" " * 24577, b"",
+                             b"", b"")
         with self.assertRaisesRegex(larder.LimitReached, "pipeline has 24577 bytes"):
             _wire.register(1, job)
         with self.assertRaisesRegex(larder.InvalidArgument, "dataset holds a NUL"):

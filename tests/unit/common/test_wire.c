@@ -80,6 +80,8 @@ static void add_registers(void)
                                       .weight = JOB_WEIGHT_MIN,
                                       .local_world_size = 1,
                                       .local_first = 1,
+                                      .deal = WIRE_DEAL_HOME,
+                                      .mix = WIRE_MIX_ALL,
                                       .name = text_of(3),
                                       .dataset = text_of(9),
                                       .pipeline = text_of(20),
@@ -239,9 +241,9 @@ static bool same_fields(const struct wire_message *a, const struct wire_message 
         return SAME(reg.batch_size) && SAME(reg.prefetch) && SAME(reg.world_size) && SAME(reg.rank) &&
                SAME(reg.epochs) && SAME(reg.shuffle) && SAME(reg.bad_policy) && SAME(reg.flags) && SAME(reg.seed) &&
                SAME(reg.weight) && SAME(reg.local_world_size) && SAME(reg.local_first) && SAME(reg.sampler) &&
-               SAME(reg.copies) && SAME(reg.draws) && same_text(&a->reg.name, &b->reg.name) &&
-               same_text(&a->reg.dataset, &b->reg.dataset) && same_text(&a->reg.pipeline, &b->reg.pipeline) &&
-               same_text(&a->reg.subset, &b->reg.subset);
+               SAME(reg.copies) && SAME(reg.draws) && SAME(reg.deal) && SAME(reg.mix) &&
+               same_text(&a->reg.name, &b->reg.name) && same_text(&a->reg.dataset, &b->reg.dataset) &&
+               same_text(&a->reg.pipeline, &b->reg.pipeline) && same_text(&a->reg.subset, &b->reg.subset);
     case WIRE_REGISTERED:
         return SAME(registered.job) && SAME(registered.n_samples) && SAME(registered.n_batches) &&
                SAME(registered.n_classes) && SAME(registered.held_max) && SAME(registered.epoch) &&
@@ -306,24 +308,24 @@ static void goes_round(void **state)
 static void has_known_bytes(void **state)
 {
     (void)state;
-    uint8_t hello[] = {'L', 'D',  'R',  '1',  12,   0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
+    uint8_t hello[] = {'L', 'D',  'R',  '1',  13,   0, 1, 0, 4, 3,   2,   1,   30,  0,   0,
                        0,   0x78, 0x56, 0x34, 0x12, 6, 0, 0, 0, 'c', '/', '0', '.', '1', '!'};
     static const uint8_t batch[] = {
-        'L', 'D',  'R', '1',  12, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
+        'L', 'D',  'R', '1',  13, 0, 8, 0, 0, 0, 0, 0,    80, 0, 0,  0, 8, 7,  6,  5, 4, 3, 2,    1,    9,    0,   0,
         0,   10,   0,   0,    0,  1, 0, 0, 0, 1, 0, 0,    0,  7, 0,  0, 0, 13, 0,  0, 0, 0, 0,    0,    0,    0,   0,
         4,   0x40, 0,   0x10, 0,  0, 1, 0, 0, 0, 0, 0x4c, 2,  0, 11, 0, 0, 0,  12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
     static const uint8_t batch_4[] = {
         'L', 'D',  'R', '1', 4, 0, 8, 0, 0, 0,    0, 0, 76, 0, 0, 0, 8,  7, 6, 5, 4,    3,    2,    1,   9, 0,
         0,   0,    10,  0,   0, 0, 1, 0, 0, 0,    1, 0, 0,  0, 7, 0, 0,  0, 0, 0, 0,    0,    0,    0,   4, 0x40,
         0,   0x10, 0,   0,   1, 0, 0, 0, 0, 0x4c, 2, 0, 11, 0, 0, 0, 12, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
-    static const uint8_t turn[] = {'L', 'D', 'R', '1', 12, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
+    static const uint8_t turn[] = {'L', 'D', 'R', '1', 13, 0, 12, 0, 0, 0, 0, 0, 36, 0, 0, 0, 9, 0,
                                    0,   0,   0,   0,   0,  0, 1,  0, 0, 0, 4, 0, 0,  0, 8, 0, 0, 0};
-    static const uint8_t get[] = {'L', 'D', 'R', '1', 12, 0, 13, 0, 3, 0, 0, 0, 28, 0,
+    static const uint8_t get[] = {'L', 'D', 'R', '1', 13, 0, 13, 0, 3, 0, 0, 0, 28, 0,
                                   0,   0,   1,   0,   0,  0, 2,  0, 0, 0, 4, 0, 0,  0};
-    static const uint8_t next[] = {'L', 'D', 'R', '1', 12, 0, 7, 0, 0, 0, 0, 0, 28, 0,
+    static const uint8_t next[] = {'L', 'D', 'R', '1', 13, 0, 7, 0, 0, 0, 0, 0, 28, 0,
                                    0,   0,   9,   0,   0,  0, 2, 0, 0, 0, 3, 0, 0,  0};
     static const uint8_t next_5[] = {'L', 'D', 'R', '1', 5, 0, 7, 0, 0, 0, 0, 0, 24, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0};
-    static const uint8_t token[] = {'L', 'D', 'R', '1', 12, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
+    static const uint8_t token[] = {'L', 'D', 'R', '1', 13, 0, 14, 0, 3, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0};
     struct wire_message msg = {.type = WIRE_HELLO, .seq = 0x01020304, .hello = {.pid = 0x12345678}};
     msg.hello.client = (struct wire_text){.data = "c/0.1!", .len_bytes = 6};
     assert_bytes(&msg, hello, sizeof hello);

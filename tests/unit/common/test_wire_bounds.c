@@ -57,6 +57,8 @@ static void refuses_to_send_beyond_bounds(void **state)
     BEYOND(sampler, WIRE_WEIGHTS, LARDER_EINVAL); /* without any */
     BEYOND(copies, 2, LARDER_EINVAL);
     BEYOND(draws, 1, LARDER_EINVAL);
+    BEYOND(deal, WIRE_DEAL_HOME + 1, LARDER_EINVAL);
+    BEYOND(mix, 1, LARDER_EINVAL); /* of a deal by epoch */
     BEYOND(weight, 0, LARDER_EINVAL);
     BEYOND(weight, -1, LARDER_EINVAL);
     BEYOND(weight, 0.00999, LARDER_EINVAL);
@@ -105,6 +107,13 @@ static void refuses_to_send_what_is_wrong(void **state)
         {.type = WIRE_REGISTER,
          .version = 4,
          .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1, .flags = WIRE_WITH_STATE}},
+        {.type = WIRE_REGISTER,
+         .version = 12,
+         .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1, .deal = WIRE_DEAL_HOME}},
+        {.type = WIRE_REGISTER,
+         .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1, .deal = WIRE_DEAL_HOME, .shuffle = 1}},
+        {.type = WIRE_REGISTER,
+         .reg = {.batch_size = 1, .prefetch = 1, .world_size = 1, .weight = 1, .deal = WIRE_DEAL_HOME, .mix = 1000001}},
         {.type = WIRE_WELCOME},
         {.type = WIRE_WELCOME, .welcome = {.batch_max = WIRE_BATCH_MAX + 1}},
         {.type = WIRE_REGISTERED, .registered = {.layout = {.n = SAMPLE_FIELDS_MAX + 1}}},
@@ -169,7 +178,7 @@ static void tells_versions_apart(void **state)
     bye[4] = 1;
     bye[6] = 200;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
-    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 12"));
+    assert_non_null(strstr(err.text, "version 1, this side versions 4 to 13"));
     bye[4] = WIRE_VERSION + 1;
     assert_int_equal(wire_decode(bye, sizeof bye, &out, &err), LARDER_EVERSION);
     bye[4] = 4;

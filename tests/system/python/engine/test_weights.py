@@ -94,8 +94,8 @@ class Weights(Case):
         daemon = self.daemon(CONFIG)
         job = _wire.Register(batch_size=8, prefetch=2, world_size=1, rank=0, epochs=0, shuffle=0, bad_policy=0, flags=0,
                              seed=0, weight=1.0, local_world_size=0, local_first=0, sampler=0,
-                             copies=0, draws=0, name=b"",
-                             dataset=images().encode(), pipeline=b"[]", subset=b"", sets=b"",
+                            copies=0, draws=0, deal=0, mix=0, name=b"",
+                            dataset=images().encode(), pipeline=b"[]", subset=b"", sets=b"",
                              weights=b"")
         for weight in (float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 0.0099, 100.1):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:

@@ -106,10 +106,10 @@ class NodeStates(Nodes, system.Case):
         self.check(ledger, nodes * each, options.get("drop_last", False))
 
     def test_other_nodes_and_ranks(self):
-        """4 ranks at two nodes, 2 at one, 8 at two, and 3 at three, which have the rest. In all orders."""
-        for shuffle in ("dependent", "strict", "none"):
-            with self.subTest(shuffle=shuffle):
-                self.go_on(((2, 2, 3), (1, 2, 2), (2, 4, 1), (3, 1, None)), shuffle=shuffle)
+        """4 ranks at two nodes, 2 at one, 8 at two, and 3 at three, which have the rest. In all orders and deals."""
+        for options in ({}, {"shuffle": "strict"}, {"shuffle": "none"}, {"deal": "home"}):
+            with self.subTest(**options):
+                self.go_on(((2, 2, 3), (1, 2, 2), (2, 4, 1), (3, 1, None)), **options)
 
     def test_same_ranks(self):
         """The same nodes and ranks three times, with drop_last: what is no whole batch is left out once."""

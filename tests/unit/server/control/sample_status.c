@@ -53,6 +53,7 @@ static void fill_job(struct status_job *job, uint32_t i)
     }
     strcpy(job->engine.name, i ? "quote\"back\\slash" : "train-a");
     job->dataset = xstrdup("/data/imagenet/train");
+    job->mix = i ? .25 : -1;
 }
 
 /* What the governor says of a job: its one queue. */

@@ -412,6 +412,23 @@ static void says_where(void **state)
     }
 }
 
+/* A job that is dealt at home has no row in the cluster's status. */
+static void says_home(void **state)
+{
+    const struct made made = {NORMAL, .prepare_s = 0.1};
+    struct explain_facts facts = {.before = status_at(&made, 0)};
+    struct explanation told;
+    json_t *now = status_at(&made, 1);
+    (void)state;
+    json_object_set_new((json_t *)cli_find_job(now, "a"), "mix", json_real(.25));
+    facts.now = now;
+    cli_explain(&facts, cli_find_job(now, "a"), &told);
+    assert_string_equal(told.where, "The samples of a are prepared at its ranks' own nodes, because of deal=\"home\": "
+                                    "25 % of the chunks change nodes in an epoch");
+    json_decref((json_t *)facts.before);
+    json_decref(now);
+}
+
 /* with_holder adds a job that keeps 700 MiB of the arena and whose script has all of its three batches, and says where
  * memory.arena stands. */
 static json_t *with_holder(json_t *status)
@@ -472,6 +489,7 @@ int main(void)
         cmocka_unit_test(names_ranks),
         cmocka_unit_test(jobs_agrees),
         cmocka_unit_test(says_where),
+        cmocka_unit_test(says_home),
         cmocka_unit_test(names_who_keeps),
         cmocka_unit_test(takes_anything),
         cmocka_unit_test(advises_what_helps),

@@ -53,7 +53,7 @@ static const char expected_json[] =
     "\"held_slots\":256,\"held_max\":4,\"quota_bytes\":1073741824,\"prepared\":560,"
     "\"sharing_factor\":2.5,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},\"loaders\":4,"
     "\"ahead_batches\":3,"
-    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
+    "\"mix\":null,\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
     "\"credits\":2,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
     "\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"pid\":null,\"process\":null,\"governor\":{\"line\":2,"
@@ -71,7 +71,7 @@ static const char expected_json[] =
     "bytes\":1073741824,"
     "\"prepared\":0,\"sharing_factor\":null,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
     "\"loaders\":5,\"ahead_batches\":null,"
-    "\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
+    "\"mix\":0.25,\"queues\":[{\"rank\":0,\"ready_batches\":3,\"leased_batches\":1,\"oldest_lease_s\":0.75,"
     "\"credits\":2,\"stall_s\":{\"load\":0.5,\"prepare\":0.25,\"room\":0.125,\"rank\":0.0625},"
     "\"attached\":true,"
     "\"done\":false,\"epoch_delivered\":400,\"batches\":22,\"pid\":null,\"process\":null,\"governor\":null}]}]}";
