@@ -421,7 +421,7 @@ class Written(Case):
                     writer.write(Image.fromarray(array) if number % 2 else array, f"kind {number % 3}")
             loader = self.loader(daemon, store, pipeline=[{"center_crop": {"size": [9, 7]}}], batch_size=1)
             self.assertEqual(loader.classes, ["kind 0", "kind 1", "kind 2"])
-            got = {int(index): (data[0], int(label[0])) for data, label, index in loader}
+            got = {int(index[0]): (data[0], int(label[0])) for data, label, index in loader}
             for number, array in enumerate(arrays):
                 self.assertTrue(np.array_equal(np.asarray(got[number][0]), array), f"{form} {number}")
                 self.assertEqual(got[number][1], number % 3)
