@@ -58,22 +58,26 @@ static inline uint32_t move_fours(const uint8_t *data, const uint32_t *offsets, 
 
 /* ── nearest ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
+static void take(const uint8_t *data, const uint32_t *offsets, uint32_t count, uint8_t *to)
+{
+    uint32_t i = move_fours(data, offsets, count, to);
+    for (to += (size_t)i * IMAGE_CHANNELS; i + 1 < count; i++, to += IMAGE_CHANNELS)
+        store(to, fetch(data + offsets[i]));
+    if (i < count)
+        store_last(to, fetch(data + offsets[i]));
+}
+
 /* Places first, in vectors, for images whose bytes 32 bits count. */
 static void nearest_pieces(const struct image *in, const struct map_line *line, uint32_t count, uint8_t *to)
 {
     uint32_t x = (uint32_t)line->x, y = (uint32_t)line->y, dx = (uint32_t)line->dx, dy = (uint32_t)line->dy;
     uint32_t stride = (uint32_t)in->stride;
-    for (uint32_t n; count; count -= n, x += n * dx, y += n * dy) {
+    for (uint32_t n; count; count -= n, x += n * dx, y += n * dy, to += (size_t)n * IMAGE_CHANNELS) {
         uint32_t offsets[PIECE];
         n = count < PIECE ? count : PIECE;
         for (uint32_t i = 0; i < (n + WHOLE - 1) / WHOLE * WHOLE; i++)
             offsets[i] = ((y + i * dy) >> 16) * stride + ((x + i * dx) >> 16) * IMAGE_CHANNELS;
-        uint32_t moved = move_fours(in->data, offsets, n, to);
-        to += (size_t)moved * IMAGE_CHANNELS;
-        for (uint32_t i = moved; i + 1 < n; i++, to += IMAGE_CHANNELS)
-            store(to, fetch(in->data + offsets[i]));
-        store_last(to, fetch(in->data + offsets[n - 1]));
-        to += IMAGE_CHANNELS;
+        take(in->data, offsets, n, to);
     }
 }
 
@@ -179,4 +183,4 @@ static void bilinear(const struct image *in, const double *xs, const double *ys,
     }
 }
 
-const struct map_rows SIMD_NAME(map_rows) = {.nearest = nearest, .places = places, .bilinear = bilinear};
+const struct map_rows SIMD_NAME(map_rows) = {.take = take, .nearest = nearest, .places = places, .bilinear = bilinear};

@@ -12,6 +12,8 @@ struct map_line {
 };
 
 struct map_rows {
+    /* The pixels at these offsets of `data`, in bytes. */
+    void (*take)(const uint8_t *data, const uint32_t *offsets, uint32_t count, uint8_t *to);
     void (*nearest)(const struct image *in, const struct map_line *line, uint32_t count, uint8_t *to);
     /* Where the affine map takes the middles of `count` pixels of row y, from x on. */
     void (*places)(const double map[6], uint32_t x, uint32_t y, uint32_t count, double *xs, double *ys);

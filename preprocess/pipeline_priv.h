@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
+#include "preprocess/mask_rows.h"
 #include "preprocess/ops/op.h"
 #include "preprocess/pipeline.h"
 
@@ -25,8 +26,6 @@ struct pipeline_op {
     bool may_skip;         /* first operator of a group: the group may do nothing */
     bool idle;             /* of a mask's pipeline: it does nothing to masks */
 };
-
-#define MASK_FILLED 255 /* of a pixel of a mask, all three: masks.h */
 
 /* What becomes of a mask's numbers. */
 struct mask_form {

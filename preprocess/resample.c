@@ -5,11 +5,12 @@
 
 #include "common/check.h"
 #include "common/larder_err.h"
-#include "preprocess/pixels.h"
+#include "preprocess/map_rows.h"
 #include "preprocess/resample_priv.h"
 #include "preprocess/simd.h"
 
 static const struct resample_kernel *const kernels[] = SIMD_TABLES(resample);
+static const struct map_rows *const map_versions[] = SIMD_TABLES(map_rows);
 
 /* ── filters, as Pillow's Resample.c has them ────────────────────────────────────────────────────────────────────── */
 
@@ -325,21 +326,26 @@ static bool columns_go_first(const struct geometry *geometry)
 static int take_each(const struct geometry *geometry, const struct image *source, const struct image *out,
                      struct scratch *scratch)
 {
-    static const uint8_t none[IMAGE_CHANNELS];
+    const struct map_rows *version = map_versions[simd_selected()];
     struct side sides[] = {side_x(geometry), side_y(geometry)};
-    int32_t *places[2];
-    struct image made = *out;
+    uint32_t *places[2], *columns, *rows;
     for (int i = 0; i < 2; i++) {
         struct side *side = &sides[i];
-        uint32_t base = side_needs(side).first;
+        uint32_t base = side_needs(side).first, unit = i == 0 ? IMAGE_CHANNELS : 1;
         places[i] = scratch_take(scratch, side->count * sizeof *places[i]);
         if (!places[i])
             return LARDER_ENOMEM;
         for (uint32_t at = 0; at < side->count; at++)
-            places[i][side->mirror ? side->count - 1 - at : at] = (int32_t)(side_span(side, side->from + at).first -
-                                                                            base);
+            places[i][side->mirror ? side->count - 1 - at : at] = unit *
+                                                                  (side_span(side, side->from + at).first - base);
     }
-    pixels_gather(source, places[0], places[1], none, &made);
+    columns = places[0], rows = places[1];
+    for (uint32_t y = 0; y < out->height; y++) {
+        if (y > 0 && rows[y] == rows[y - 1])
+            memcpy(image_row(out, y), image_row(out, y - 1), (size_t)out->width * IMAGE_CHANNELS);
+        else
+            version->take(image_row(source, rows[y]), columns, out->width, image_row(out, y));
+    }
     return 0;
 }
 

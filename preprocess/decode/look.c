@@ -25,6 +25,13 @@ static void numbers(const struct look *look, const uint8_t *row, size_t x, uint3
     }
 }
 
+/* numbers_of_bytes is numbers, where each of them is a byte. */
+static void numbers_of_bytes(const struct look *look, const uint8_t *in, uint32_t width, uint8_t *out)
+{
+    for (uint32_t i = 0; i < width; i++, out += IMAGE_CHANNELS)
+        memcpy(out, look->colors[in[i]], IMAGE_CHANNELS);
+}
+
 static void bytes(const struct look *look, const uint8_t *in, uint32_t width, uint8_t *out)
 {
     for (uint32_t i = 0; i < width; i++, in += look->step, out += IMAGE_CHANNELS) {
@@ -78,7 +85,12 @@ void look_row(const struct look *look, const uint8_t *row, size_t x, uint32_t wi
 {
     const uint8_t *in = row + x * look->step;
     switch (look->kind) {
-    case LOOK_NUMBERS: numbers(look, row, x, width, out); return;
+    case LOOK_NUMBERS:
+        if (look->bits == 8)
+            numbers_of_bytes(look, row + x, width, out);
+        else
+            numbers(look, row, x, width, out);
+        return;
     case LOOK_CUT: cut(look, in, width, out); return;
     case LOOK_INKS: inks(look, in, width, out); return;
     case LOOK_BYTES: break;

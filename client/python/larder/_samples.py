@@ -251,6 +251,11 @@ class Samples:
         if self.parts is None or not isinstance(dataset, (list, tuple)):
             return dataset
         names = tuple(self.parts)
+        for place, row in enumerate(dataset):
+            absent = [name for name in names if hasattr(row, "keys") and name not in row]
+            if absent:
+                raise InvalidArgument(f"row {place} of the dataset has no {absent[0]!r}: rows in the script have each "
+                                      "part under its own name. Boxes, points and labels need a list as a file")
         rows = [tuple(row[name] for name in names) if hasattr(row, "keys") else tuple(row) for row in dataset]
         if not all(len(row) == len(names) for row in rows):
             raise InvalidArgument(f"dataset is a list whose rows have not all {len(names)} paths, one a part: "

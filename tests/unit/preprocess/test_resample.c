@@ -44,7 +44,7 @@ static struct geometry random_geometry(struct rng *rng, uint32_t width, uint32_t
     box.y = (uint32_t)random_below(rng, height - box.height + 1);
     geometry_crop(&geometry, box);
     uint32_t full_width = up_to(rng, 90), full_height = up_to(rng, 90);
-    struct resizing how = {(enum filter)random_below(rng, FILTER_LANCZOS + 1), random_below(rng, 8) != 0, false};
+    struct resizing how = {(enum filter)random_below(rng, FILTER_MASK + 1), random_below(rng, 8) != 0, false};
     CHECK(geometry_resize(&geometry, full_width, full_height, how));
     struct rect window = {.width = up_to(rng, full_width), .height = up_to(rng, full_height)};
     window.x = (uint32_t)random_below(rng, full_width - window.width + 1);

@@ -211,6 +211,9 @@ class Parts(Beside):
                     self.parts(daemon, parts=parts, pipeline=steps)
         with self.assertRaisesRegex(larder.InvalidArgument, "does not say what it is"):
             self.parts(daemon, parts={"photo": PARTS["image"]})
+        with self.assertRaisesRegex(larder.InvalidArgument, "row 1 of the dataset has no 'mask'"):
+            self.loader(daemon, [{"image": lost, "mask": lost}, {"image": lost}], pipeline=[larder.CenterCrop(50)],
+                        parts=("image", "mask"))
 
     def test_bad_parts(self):
         """A mask that is damaged, of another size, or gone costs its sample alone, and the image of it is not given

@@ -2,6 +2,7 @@
 batches and what they do with these stand here as in the recipes."""
 
 import io
+import json
 import os
 import random
 import tarfile
@@ -30,6 +31,12 @@ try:
     datasets.disable_progress_bars()
 except ImportError:
     datasets = transformers = None
+try:
+    os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"
+    import albumentations as A
+    from albumentations.pytorch import ToTensorV2
+except ImportError:
+    A = None
 
 SIDE = 32
 NORM = tv.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -379,6 +386,98 @@ class ImageClassification(Loops):
         metrics = trainer.evaluate()
         self.assertEqual(len(trainer.predict(trainer.eval_dataset).label_ids), 6)
         self.assertIn("eval_accuracy", metrics)
+
+
+class Albumentations(Loops):
+    """Hugging Face's scripts whose transforms are albumentations': the Loader gives samples as they are, in lists, and
+    the script's own function of a batch makes the rest of them, as it does of its dataset's rows."""
+
+    def setUp(self):
+        super().setUp()
+        if A is None or transformers is None:
+            self.skipTest("this Python lacks packages (pip install albumentations transformers)")
+        numbers = np.random.default_rng(3)
+        self.sizes = [(40, 36), (48, 64), (33, 37), (56, 32)]
+        self.images = [numbers.integers(0, 256, (*size, 3), np.uint8) for size in self.sizes]
+        for number, image in enumerate(self.images):
+            Image.fromarray(image).save(os.path.join(self.folder, f"{number}.png"))
+
+    def dataloader(self, dataset, parts, collate_fn, **options):
+        return self.open(self.daemon(), dataset, [], 2, parts=parts, ragged=True, labels="none",
+                         collate_fn=lambda rows: collate_fn({name: [row[name] for row in rows] for name in rows[0]}),
+                         **options)
+
+    def open(self, daemon, dataset, *arguments, **options):
+        loader = larder.Loader(dataset, *arguments, socket=daemon.socket, output="numpy", **options)
+        self.addCleanup(loader.close)
+        return loader
+
+
+class SemanticSegmentation(Albumentations):
+    def test_loop(self):
+        """run_semantic_segmentation: a list of images and masks, its transforms, its preprocess_batch."""
+        rows = []
+        for number, (height, width) in enumerate(self.sizes):
+            mask = np.full((height, width), number, np.uint8)
+            Image.fromarray(mask).save(os.path.join(self.folder, f"mask{number}.png"))
+            rows.append({"image": os.path.join(self.folder, f"{number}.png"),
+                         "label": os.path.join(self.folder, f"mask{number}.png")})
+        train_transforms = A.Compose([A.PadIfNeeded(SIDE, SIDE, border_mode=0), A.RandomCrop(SIDE, SIDE),
+                                      A.HorizontalFlip(p=0.5), A.Normalize(NORM.mean, NORM.std), ToTensorV2()])
+
+        def preprocess_batch(example_batch):
+            pixel_values, labels = [], []
+            for image, target in zip(example_batch["image"], example_batch["label"]):
+                transformed = train_transforms(image=image, mask=target)
+                pixel_values.append(transformed["image"])
+                labels.append(transformed["mask"])
+            return {"pixel_values": torch.stack(pixel_values).to(torch.float),
+                    "labels": torch.stack(labels).to(torch.long)}
+
+        loader = self.dataloader(rows, {"image": "image", "label": larder.Mask("label")}, preprocess_batch)
+        config = transformers.SegformerConfig(num_labels=len(rows), hidden_sizes=[8] * 4, depths=[1] * 4,
+                                              decoder_hidden_size=8, num_attention_heads=[1] * 4)
+        model, seen = transformers.SegformerForSemanticSegmentation(config), []
+        for batch in loader:
+            self.assertTrue(torch.isfinite(model(**batch).loss))
+            self.assertEqual(batch["pixel_values"].shape, (2, 3, SIDE, SIDE))
+            seen += batch["labels"].flatten(1).unique(dim=1)[:, 0].tolist()
+        self.assertEqual(sorted(seen), list(range(len(rows))))
+
+
+class ObjectDetection(Albumentations):
+    def test_loop(self):
+        """run_object_detection: images with COCO's boxes, its transforms, its augment_and_transform_batch."""
+        rows = [{"image": os.path.join(self.folder, f"{number}.png"), "image_id": number,
+                 "objects": {"bbox": [[2, 3, 10 + number, 12]] * number, "category": list(range(number)),
+                             "area": [12.0 * (10 + number)] * number}} for number in range(len(self.sizes))]
+        transform = A.Compose(
+            [A.Compose([A.SmallestMaxSize(max_size=SIDE), A.RandomSizedBBoxSafeCrop(height=SIDE, width=SIDE)], p=0.2),
+             A.Perspective(p=0.1), A.HorizontalFlip(p=0.5), A.RandomBrightnessContrast(p=0.5)],
+            bbox_params=A.BboxParams(format="pascal_voc", label_fields=["category"], clip=True))
+        image_processor = transformers.DetrImageProcessor(size={"max_height": SIDE, "max_width": SIDE})
+
+        def augment_and_transform_batch(examples):
+            images, annotations = [], []
+            for image_id, image, bbox, category, area in zip(examples["image_id"], examples["image"], examples["bbox"],
+                                                             examples["category"], examples["area"]):
+                output = transform(image=image, bboxes=bbox, category=category)
+                images.append(output["image"])
+                annotations.append({"image_id": int(image_id), "annotations": [
+                    {"image_id": int(image_id), "category_id": int(kind), "iscrowd": 0, "area": float(size),
+                     "bbox": [left, top, right - left, bottom - top]}
+                    for kind, size, (left, top, right, bottom) in zip(output["category"], area, output["bboxes"])]})
+            return image_processor(images=images, annotations=annotations, return_tensors="pt")
+
+        parts = {"image": "image", "bbox": larder.Boxes("objects.bbox", format="XYWH"),
+                 "category": larder.Labels("objects.category"), "area": larder.Labels("objects.area", dtype="float32")}
+        listed, seen = os.path.join(self.folder, "metadata.jsonl"), {}
+        with open(listed, "w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        for batch in self.dataloader(listed, parts, augment_and_transform_batch, columns=["image_id"]):
+            self.assertEqual(len(batch["pixel_values"]), 2)
+            seen.update((int(label["image_id"]), label["class_labels"].tolist()) for label in batch["labels"])
+        self.assertEqual(seen, {number: list(range(number)) for number in range(len(rows))})
 
 
 if __name__ == "__main__":
