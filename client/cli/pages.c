@@ -76,7 +76,8 @@ static const struct manual_row columns[] = {
     {"DATASET", "the folder, file, list or store that it trains on"},
     {"STATE",
      "of history: running; ended, when its script closed the Loader or ended between two epochs, or had all of "
-     "them; left mid-epoch, when it did so in the middle of one: it raised an exception, or had enough; died, "
+     "them; left mid-epoch, when it did so in the middle of one: it raised an exception, or wanted no more batches; "
+     "died, "
      "when its process was gone without a word, as after SIGKILL or SIGTERM; failed, when Larder gave it an "
      "error; cancelled, by larder cancel; interrupted, when the daemon ended before it. Of cluster status: UP, "
      "LEAVING (it gives only what is left of epochs), LOST (it answers no more), UNKNOWN (it has not been heard of)"},
