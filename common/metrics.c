@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/real.h"
 #include "common/utf8.h"
 
 #define METRICS_MAGIC UINT32_C(0x4d455452)
@@ -180,6 +181,7 @@ static void write_help(FILE *out, const char *text)
 
 static void write_number(FILE *out, double number)
 {
+    char text[REAL_BYTES];
     if (isnan(number))
         fputs("NaN", out);
     else if (isinf(number))
@@ -187,7 +189,7 @@ static void write_number(FILE *out, double number)
     else if (fabs(number) < 9007199254740992.0 && number == floor(number))
         fprintf(out, "%.0f", number);
     else
-        fprintf(out, "%.17g", number);
+        fputs(real_text(number, text), out);
 }
 
 /* Writes one line: the metric's name with its suffix, the value's labels, and the number. `bound` is the label `le` of

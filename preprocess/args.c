@@ -13,7 +13,7 @@
 static int want(const struct arg *arg, const json_t *value, const char *what, struct error *err)
 {
     char given[64] = "something unprintable";
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
     if (text)
         snprintf(given, sizeof given, strlen(text) < sizeof given ? "%s" : "%.56s ...", text);
     free(text);

@@ -374,9 +374,11 @@ static json_t *report_rewritten(const struct bench *bench, const struct result *
 
 static json_t *report(const struct bench *bench, const struct result *result)
 {
-    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o}", "pipeline", pipeline_canonical(bench->pipeline), "simd",
-                             simd_name(), "images", (json_int_t)result->images, "passes", (json_int_t)result->n_passes,
-                             "prepare_per_s", rounded((double)result->images * 1e9 / median_ns(result, ours_ns)));
+    char *pipeline = pipeline_shown(bench->pipeline);
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o}", "pipeline", pipeline, "simd", simd_name(), "images",
+                             (json_int_t)result->images, "passes", (json_int_t)result->n_passes, "prepare_per_s",
+                             rounded((double)result->images * 1e9 / median_ns(result, ours_ns)));
+    free(pipeline);
     if (result->reference_images == result->images) {
         json_object_set_new(json, "regional_decode_per_s",
                             rounded((double)result->images * 1e9 / median_ns(result, reference_ns)));

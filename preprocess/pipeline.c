@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/real.h"
 #include "preprocess/pipeline_priv.h"
 
 bool pipeline_is_open(const struct pipeline *pipeline)
@@ -57,6 +58,13 @@ const char *pipeline_canonical(const struct pipeline *pipeline)
 {
     CHECK_MAGIC(pipeline, PIPELINE_MAGIC);
     return pipeline->canonical;
+}
+
+char *pipeline_shown(const struct pipeline *pipeline)
+{
+    char *text = xstrdup(pipeline_canonical(pipeline));
+    real_shorten(text);
+    return text;
 }
 
 bool pipeline_is_of_sound(const struct pipeline *pipeline)

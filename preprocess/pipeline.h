@@ -86,6 +86,8 @@ const struct sample_layout *pipeline_layout(const struct pipeline *pipeline);
 /* pipeline_canonical returns the normal form: every argument with its value, in one spelling. Two pipelines are the
  * same exactly when their normal forms are equal. The text is borrowed and lives with the pipeline. */
 const char *pipeline_canonical(const struct pipeline *pipeline);
+/* pipeline_shown returns the normal form for people to read, with short numbers. The caller frees it. */
+char *pipeline_shown(const struct pipeline *pipeline);
 
 /* pipeline_is_of_sound says whether samples are made of sounds, and not of images. */
 bool pipeline_is_of_sound(const struct pipeline *pipeline);

@@ -71,6 +71,8 @@ static struct past_figures figures_of(const struct engine_job_status *job)
                                    .epochs = job->epochs,
                                    .ranks = job->world_size};
     double part = job->epoch_samples ? (double)job->delivery.epoch_samples / (double)job->epoch_samples : 0;
+    if (job->progress.done) /* fewer may have been delivered: bad samples, and a last batch that is dropped */
+        part = 1;
     figures.epochs_done = job->progress.started ? job->progress.epoch + (part < 1 ? part : 1) : 0;
     memcpy(figures.waits_s, job->delivery.stall_s, sizeof figures.waits_s);
     return figures;

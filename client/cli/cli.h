@@ -11,6 +11,10 @@
 
 #include "common/error.h"
 
+/* How answers are written with --json. Figures have as many digits as a decimal keeps in a double. */
+#define CLI_REALS JSON_REAL_PRECISION(15)
+#define CLI_JSON (JSON_INDENT(2) | CLI_REALS)
+
 extern const struct manual cli_manual; /* the text of --help (common/manual.h) */
 
 /* The exit statuses; `larder --help` lists them. */

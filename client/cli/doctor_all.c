@@ -31,7 +31,7 @@ static void dump(const struct doctor_report *report)
         if (row) /* a path that is not UTF-8 has none */
             json_array_append_new(rows, row);
     }
-    json_dumpf(rows, stdout, JSON_INDENT(2));
+    json_dumpf(rows, stdout, CLI_JSON);
     putchar('\n');
     json_decref(rows);
 }

@@ -28,7 +28,7 @@ static double part(double some, double all)
 static void print_head(void)
 {
     cells_left(stdout, "JOB", NAME_COLUMNS);
-    puts("  STATE        BEGAN                       LASTED   EPOCHS     SAMPLES  PER SEC   WAITS  SHARING    BAD");
+    puts("  STATE           BEGAN                       LASTED   EPOCHS     SAMPLES  PER SEC   WAITS  SHARING    BAD");
 }
 
 static void print_job(const json_t *jobs, const json_t *job)
@@ -37,7 +37,7 @@ static void print_job(const json_t *jobs, const json_t *job)
     double lasted_s = cells_field(job, "seconds"), delivered = cells_field(job, "delivered");
     double done = cells_field(job, "epochs_done"), all = cells_field(job, "epochs");
     cells_left(stdout, cells_name(jobs, job, NAME_COLUMNS, buf), NAME_COLUMNS);
-    printf("  %-11s  %s", cells_printable(json_object_get(job, "state"), 11, buf),
+    printf("  %-14s  %s", cells_printable(json_object_get(job, "state"), 14, buf),
            local(cells_field(job, "begun_s"), "%Y-%m-%d %H:%M:%S %z", when));
     cells_right(stdout, cells_duration(lasted_s, buf), 8);
     snprintf(epochs, sizeof epochs, all > 0 ? "%.3g/%.0f" : "%.3g", done, all);
@@ -287,7 +287,7 @@ int cli_history(const struct cli_line *line)
     if (status == CLI_OK)
         choose(line, since_s, history);
     if (status == CLI_OK && line->json) {
-        json_dumpf(history, stdout, JSON_INDENT(2));
+        json_dumpf(history, stdout, CLI_JSON);
         putchar('\n');
     } else if (status == CLI_OK) {
         print_history(history, !line->words && !line->since, line->words == 1);

@@ -160,7 +160,7 @@ static void print_job(const json_t *jobs, const json_t *job, const json_t *befor
     cells_left(out, cells_name(jobs, job, NAME_COLUMNS, buf), NAME_COLUMNS);
     snprintf(buf, sizeof buf, "%zu", json_array_size(json_object_get(job, "queues")));
     cells_right(out, buf, 5);
-    snprintf(buf, sizeof buf, epochs > 0 ? "%.0f/%.0f" : "%.0f", cells_field(job, "epoch") + 1, epochs);
+    snprintf(buf, sizeof buf, epochs > 0 ? "%.0f/%.0f" : "%.0f", cells_field(job, "epoch"), epochs);
     cells_right(out, buf, 7);
     snprintf(buf, sizeof buf, "%.0f%%", view > 0 ? 100 * cells_field(job, "epoch_delivered") / view : 0);
     cells_right(out, buf, 5);

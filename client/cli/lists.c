@@ -15,7 +15,7 @@ static int done(void)
 
 static int dump(const json_t *rows)
 {
-    json_dumpf(rows, stdout, JSON_INDENT(2));
+    json_dumpf(rows, stdout, CLI_JSON);
     putchar('\n');
     return done();
 }
@@ -170,7 +170,7 @@ int cli_cluster(const struct cli_line *line)
         return cli_fail(&err);
     json_t *cluster = json_object_get(look.now, "cluster");
     if (line->json) {
-        json_dumpf(cluster ? cluster : json_null(), stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+        json_dumpf(cluster ? cluster : json_null(), stdout, CLI_JSON | JSON_ENCODE_ANY);
         putchar('\n');
     } else {
         cli_cluster_print(cluster, stdout);

@@ -46,32 +46,82 @@ static const struct manual_row options[] = {
     {"--", "what follows is no option: a job's name that begins with -"},
 };
 
+/* Each heading of a table of these commands, and each word that begins a line of status. */
+static const struct manual_row columns[] = {
+    {"JOB",
+     "its name; where another job's looks the same, with the job's number behind it, as in \"train #17\": history "
+     "--json and status --json have the numbers of all"},
+    {"RANKS", "the ranks that it has, whether they are there or not"},
+    {"EPOCH",
+     "the epoch that it is in, and of how many. Counted from 0, as loader.epoch is, so it is also how many it has "
+     "had"},
+    {"DONE", "the part of this epoch that its scripts have got"},
+    {"EPOCH ENDS IN", "the time to the end of this epoch, not of the training, at the present rate"},
+    {"SAMPLES",
+     "of status: those of one of its epochs; of history: those that it got in all; of datasets: the dataset's"},
+    {"PER SEC",
+     "samples a second that it gets: of status, jobs and top over the last two to three seconds, and with the "
+     "next frames over the interval; of history over all of its time"},
+    {"WAITS", "the part of the time, the same as of PER SEC, in which its scripts stood still for a batch"},
+    {"FOR",
+     "what it waits for most: load (its samples are read), prepare (they are decoded and augmented), room (the "
+     "arena or its quota is full), rank (other ranks), storage (it does not answer); or what else is the matter: "
+     "script (its script asks for nothing any more), gone (no rank of it is there), idle (its script has asked "
+     "for nothing yet)"},
+    {"READY", "how many batches are prepared for it that its scripts have not got yet, of how many they ask for ahead "
+              "(prefetch, of all ranks together)"},
+    {"HELD", "how many batches its scripts have and have not given back: with zero_copy also those that they keep"},
+    {"SHARING", "the part of its samples that were prepared for other jobs, also for such as have ended"},
+    {"BAD", "bad samples: those that could not be read or decoded"},
+    {"DATASET", "the folder, file, list or store that it trains on"},
+    {"STATE",
+     "of history: running; ended, when its script closed the Loader or ended between two epochs, or had all of "
+     "them; left mid-epoch, when it did so in the middle of one: it raised an exception, or wanted no more batches; "
+     "died, "
+     "when its process was gone without a word, as after SIGKILL or SIGTERM; failed, when Larder gave it an "
+     "error; cancelled, by larder cancel; interrupted, when the daemon ended before it. Of cluster status: UP, "
+     "LEAVING (it gives only what is left of epochs), LOST (it answers no more), UNKNOWN (it has not been heard of)"},
+    {"BEGAN, LASTED", "when it came, in local time with the zone, and for how long it was here"},
+    {"EPOCHS", "how many epochs it has had, with the part of the one it is in, and of how many"},
+    {"FROM", "when the stretch of time began that the line is about"},
+    {"KIND", "of datasets: not packed, or how the store was packed"},
+    {"JOBS", "of datasets: the jobs that train on it now"},
+    {"NODE, ADDRESS", "a node of the cluster, and where it is asked"},
+    {"ASKED", "of a node: whether this one asks it for samples now; of samples: those that are on their way"},
+    {"RECEIVED", "samples that the job took from other nodes"},
+    {"REFUSED", "samples that came from other nodes and were not needed any more"},
+    {"MOVED, BACK", "samples asked of one node, and then of another; and then drawn here"},
+    {"PREPARED",
+     "where the job's samples are prepared: here, or by homes, each on the node that its chunk belongs to; and "
+     "how many trainings of the cluster want them"},
+    {"STILL TO COME FROM, TO", "the node that has still samples of this epoch to give, and the job that gets them"},
+    {"LEFT, WAITING", "how many of its samples are still to come from there, and how many of them its scripts wait for "
+                      "that are not on their way yet"},
+    {"VERDICT", "of poison list: poisonous (it is prepared no more), crashed (a thread of a daemon crashed over it), "
+                "suspect (it was being prepared when a daemon died)"},
+    {"CRASHES, DEATHS",
+     "how often a thread crashed over it, and how often in a row a daemon died with it as a suspect"},
+    {"SIGNAL, FILE", "the signal of the last crash, and the sample's file"},
+    {"samples",
+     "of status: how many were prepared and delivered since the daemon was started; of cluster status: how many "
+     "came from other nodes, and for how many requests"},
+    {"bad", "the bad samples since then, by what is wrong with them"},
+    {"memory",
+     "of status: what the arena (prepared samples) holds, of how much, and how much of it scripts hold (pinned); "
+     "what encoded memory holds; and the daemon's own memory"},
+    {"storage", "a storage class: its folder, its state, how full it is, and its part of what was read"},
+    {"threads", "the daemon's threads by role, the cores that they keep busy, and the samples that they prepare"},
+    {"cluster, guests", "the cluster that the daemon is in; jobs of other nodes that get samples from here"},
+    {"engine", "how often the thread that decides who gets what was called, and how long that took"},
+};
+
 static const char notes[] =
     "Options stand before or after the command.\n"
-    "WAITS is the part of the time in which a job's scripts stood still for a batch, and SHARING the part of its "
-    "samples that were prepared for other jobs, also for such as have ended. FOR is what it waits for most: load (its "
-    "samples are read), prepare (they are decoded and augmented), room (the arena or its quota is full), rank (other "
-    "ranks), storage (it does not answer); or what else is the matter: script (its script asks for nothing any more), "
-    "gone (no rank of it is there), idle (its script has asked for nothing yet).\n"
-    "Names that look the same have the job's number behind them, which history and status --json have too.\n"
-    "status, jobs and top: PER SEC and WAITS are over the last two to three seconds, and with the next frames over the "
-    "interval. READY is how many of the batches that the script asks for ahead are ready; HELD how many it has not "
-    "given back.\n"
-    "jobs and top: EPOCH ENDS IN is the time to the end of the present epoch at the present rate, and not of the "
-    "training.\n"
     "tree: the jobs by what is left to them, the one with least first. Each vertex has the samples that all jobs below "
     "it have still to draw, and none above; each leaf those that its job has besides. Jobs in a fixed order are not in "
     "it.\n"
-    "history: STATE is running; ended, when the script closed its Loader, ended by itself, or had all its epochs; "
-    "died, "
-    "when its process was gone without a word, as after SIGKILL or SIGTERM; failed, when Larder gave it an error; "
-    "cancelled, by larder cancel; interrupted, when the daemon ended before it. History reaches a day back, less where "
-    "very many jobs train, and is kept over a restart beside the catalog's checkpoints.\n"
-    "cluster status: ASKED says whether this node asks that one for samples now; a job's RECEIVED are samples that it "
-    "took "
-    "from other nodes, REFUSED came and were not needed any more, MOVED were then asked of another node, and BACK "
-    "drawn "
-    "here.\n"
+    "history reaches a day back, less where very many jobs train, and is kept over a restart beside the catalog's "
+    "checkpoints.\n"
     "cluster leave: other nodes get from this one what is left of the epochs that they are in, for 30 seconds at most, "
     "and begin no other here. cluster status says how many guests it still has. A daemon that is started again is "
     "back.\n"
@@ -92,6 +142,7 @@ static const struct manual_row statuses[] = {{"0", "done"},
 
 static const struct manual_part parts[] = {{"COMMANDS", ROWS(commands), NULL},
                                            {"OPTIONS", ROWS(options), NULL},
+                                           {"COLUMNS", ROWS(columns), NULL},
                                            {"NOTES", NULL, 0, notes},
                                            {"EXIT STATUS", ROWS(statuses), NULL}};
 

@@ -166,7 +166,7 @@ int cli_poison_list(const char *socket, bool json)
     if (rc)
         return cli_fail(&err);
     if (json) {
-        json_dumpf(rows, stdout, JSON_INDENT(2));
+        json_dumpf(rows, stdout, CLI_JSON);
         putchar('\n');
     } else if (json_array_size(rows) == 0) {
         puts("no samples are noted");

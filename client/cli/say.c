@@ -10,7 +10,7 @@ int cli_say(bool json, json_t *as_json, const char *format, ...)
     bool failed = false;
     if (!json)
         failed = vprintf(format, args) < 0;
-    else if (!as_json || json_dumpf(as_json, stdout, JSON_COMPACT) != 0 || putchar('\n') == EOF)
+    else if (!as_json || json_dumpf(as_json, stdout, JSON_COMPACT | CLI_REALS) != 0 || putchar('\n') == EOF)
         failed = true;
     va_end(args);
     json_decref(as_json);

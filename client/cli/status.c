@@ -16,7 +16,7 @@ static int show(const struct cli_line *line, const struct shown *shown, const st
 {
     if (line->json) {
         json_dumpf(shown->part ? json_object_get(look->now, shown->part) : look->now, stdout,
-                   line->watch ? JSON_COMPACT : JSON_INDENT(2));
+                   line->watch ? JSON_COMPACT | CLI_REALS : CLI_JSON);
         putchar('\n');
     } else {
         if (line->watch && isatty(STDOUT_FILENO))

@@ -164,7 +164,7 @@ static void print_progress(const json_t *job, FILE *out)
     double view = cells_field(job, "epoch_samples"), done = cells_field(job, "epoch_delivered"),
            epochs = cells_field(job, "epochs");
     bool started = json_is_true(json_object_get(job, "started"));
-    snprintf(buf, sizeof buf, epochs > 0 ? "%.0f/%.0f" : "%.0f", cells_field(job, "epoch") + 1, epochs);
+    snprintf(buf, sizeof buf, epochs > 0 ? "%.0f/%.0f" : "%.0f", cells_field(job, "epoch"), epochs);
     cells_right(out, started ? buf : "-", EPOCH);
     snprintf(buf, sizeof buf, "%.0f%%", view > 0 ? 100 * done / view : 0);
     cells_right(out, buf, DONE);

@@ -156,7 +156,7 @@ int cli_top(const struct cli_line *line)
         if (cli_look(line->socket, &look, &err))
             return cli_fail(&err);
         if (line->json)
-            json_dumpf(look.now, stdout, JSON_INDENT(2));
+            json_dumpf(look.now, stdout, CLI_JSON);
         else
             print_frame(&look, false, stdout);
         if (line->json)

@@ -62,7 +62,7 @@ static void print_json(const struct cache_arguments *arguments, const struct tie
                              "sealed_segments", (json_int_t)view->sealed_segments, "unfinished_bytes",
                              (json_int_t)view->unfinished_bytes, "broken",
                              arguments->verify || view->broken ? json_integer((json_int_t)view->broken) : json_null());
-    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     puts(text ? text : "{}");
     free(text);
     json_decref(root);

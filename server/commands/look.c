@@ -22,7 +22,19 @@ static const char usage[] =
     "Says what a dataset is, from class folders, a list, tar shards or a store: its samples, "
     "sizes, labels and columns,\n"
     "how it will be read, and what would make that cheaper. No image is read. Of sounds some are, to say "
-    "what they are.\n";
+    "what they are.\n"
+    "\n"
+    "  source, is     the folder, file or list, and what kind of dataset it is\n"
+    "  samples        how many, and how large their files are\n"
+    "  shards, files  the files that hold several samples each, and what they take besides the samples\n"
+    "  labels         the classes\n"
+    "  columns        what lies beside the images, for columns=\n"
+    "  sounds, length the kinds of clips, and how long they are\n"
+    "  masks          that one of two folders seems to hold the other's masks\n"
+    "  reading        whether one read brings many samples, and if not, what would\n"
+    "  shares         with which other sources the samples are known to be the same\n"
+    "  damaged        samples that cannot be read\n"
+    "  write          a list of operators to begin with\n";
 
 struct sizes {
     uint64_t sum, least, most;

@@ -15,7 +15,7 @@ char *live_lines_json(enum log_recent kind)
 {
     json_t *rows = json_array();
     log_recent_read(kind, add_line, rows);
-    char *text = rows ? json_dumps(rows, JSON_COMPACT) : NULL;
+    char *text = rows ? json_dumps(rows, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(rows);
     return text;
 }

@@ -37,7 +37,7 @@ static void memory_put(struct control_memory *memory, const char *id, const char
 
 static char *dump(json_t *answer)
 {
-    char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+    char *text = answer ? json_dumps(answer, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(answer);
     return text;
 }

@@ -426,7 +426,7 @@ char *status_tree_to_json(const struct status_tree *tree)
         put(row, "own", count(vertex->own), &failed);
         failed = json_array_append_new(rows, row) != 0 || failed;
     }
-    char *json = failed ? NULL : json_dumps(rows, JSON_COMPACT);
+    char *json = failed ? NULL : json_dumps(rows, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(rows);
     return json;
 }

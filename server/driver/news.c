@@ -64,12 +64,13 @@ static void job_added(struct driver *driver, const struct engine_action *action)
                          reg->asked.first_rank + reg->asked.rank, action->job_added.epoch);
         return;
     }
+    char *pipeline = pipeline_shown(reg->found.pipeline);
     log_info_limited("msg=\"job registered\" job=\"%s\" rank=%u ranks=%u dataset=\"%s\" samples=%u batch_size=%u "
                      "quota_mib=%llu pipeline=\"%s\"",
                      reg->name, reg->asked.first_rank + reg->asked.rank, ranks_here(reg).world_size,
                      dataset_path(reg->found.dataset), reg->found.samples, reg->asked.batch_size,
-                     (unsigned long long)(action->job_added.quota_bytes >> 20),
-                     pipeline_canonical(reg->found.pipeline));
+                     (unsigned long long)(action->job_added.quota_bytes >> 20), pipeline);
+    free(pipeline);
     if (action->job_added.ahead < reg->asked.prefetch)
         log_shortened(driver, reg, reg->asked.prefetch, action->job_added.ahead, action->job_added.wanted_bytes);
     log_short_reads(driver, action->job_added.encoded_bytes);

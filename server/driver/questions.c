@@ -73,7 +73,7 @@ static struct status_job job_of(const struct driver *driver, const struct engine
                              .dataset = xstrdup(dataset_text(reg->found.dataset)),
                              .dataset_samples = dataset_count(reg->found.dataset),
                              .store = store_of(reg->found.dataset),
-                             .pipeline = xstrdup(pipeline_canonical(reg->found.pipeline))};
+                             .pipeline = pipeline_shown(reg->found.pipeline)};
     for (uint32_t rank = 0; rank < reg->asked.world_size; rank++)
         out.clients[rank].pid = job->ranks[rank].pid;
     out.n_givers = gives_to(driver->gives, row->job, &out.givers);

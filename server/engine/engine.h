@@ -176,6 +176,7 @@ struct engine_delivery {
 /* A job's present epoch, and how far it is. */
 struct engine_progress {
     bool started; /* an epoch has begun */
+    bool done;    /* all ranks have received their share of it, or have left it */
     uint32_t epoch;
     uint64_t remaining; /* samples of this epoch that are not picked yet, or are in a reserve */
     uint64_t lost;      /* bad samples of this epoch that were left out */

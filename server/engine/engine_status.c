@@ -101,6 +101,7 @@ static void fill_status(const struct engine *engine, uint32_t no, uint64_t now_n
                                       .epoch_samples = job->shape.epoch_samples,
                                       .quota_bytes = job->quota.bytes,
                                       .progress = {.started = job->progress.began,
+                                                   .done = true,
                                                    .epoch = job->progress.epoch,
                                                    .remaining = job_left(&engine->env, job)},
                                       .ahead = {.asked = job->terms.prefetch,
@@ -114,6 +115,7 @@ static void fill_status(const struct engine *engine, uint32_t no, uint64_t now_n
         struct engine_queue_status queue;
         fill_queue(&engine->queues, job, rank, now_ns, &queue);
         add_delivery(&out->delivery, &queue.delivery);
+        out->progress.done = out->progress.done && queue.done;
         out->progress.remaining += queue_reserve_count(&job->queues[rank].reserve);
         out->progress.lost += job->queues[rank].epoch.lost;
     }

@@ -1,17 +1,23 @@
 #include "server/past/past.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/past/past_priv.h"
 
 const char *const past_states[PAST_STATES] = {
-    [PAST_RUNNING] = "running", [PAST_ENDED] = "ended",      [PAST_CANCELLED] = "cancelled",
-    [PAST_FAILED] = "failed",   [PAST_LOST] = "interrupted", [PAST_DIED] = "died"};
-const char *const past_kinds[PAST_KINDS] = {
-    [PAST_CAME] = "came",      [PAST_WENT] = "ended",           [PAST_CANCEL] = "cancelled",
-    [PAST_FAILURE] = "failed", [PAST_BAD] = "bad samples",      [PAST_RESTART] = "daemon started",
-    [PAST_DEATH] = "died",     [PAST_INTERRUPT] = "interrupted"};
+    [PAST_RUNNING] = "running",  [PAST_ENDED] = "ended", [PAST_CANCELLED] = "cancelled", [PAST_FAILED] = "failed",
+    [PAST_LOST] = "interrupted", [PAST_DIED] = "died",   [PAST_LEFT] = "left mid-epoch"};
+const char *const past_kinds[PAST_KINDS] = {[PAST_CAME] = "came",
+                                            [PAST_WENT] = "ended",
+                                            [PAST_CANCEL] = "cancelled",
+                                            [PAST_FAILURE] = "failed",
+                                            [PAST_BAD] = "bad samples",
+                                            [PAST_RESTART] = "daemon started",
+                                            [PAST_DEATH] = "died",
+                                            [PAST_INTERRUPT] = "interrupted",
+                                            [PAST_LEAVING] = "left mid-epoch"};
 
 _Static_assert(PAST_JOBS > JOBS_MAX, "there is a slot of a job that is gone for one that comes");
 
@@ -180,6 +186,8 @@ void past_ended(struct past *past, uint32_t place, enum past_state how, const st
         job->figures = *figures;
     if (how != PAST_CANCELLED && figures->epochs && figures->epochs_done >= figures->epochs)
         how = PAST_ENDED;
+    if (how == PAST_ENDED && job->figures.epochs_done > floor(job->figures.epochs_done))
+        how = PAST_LEFT;
     leave(past, job, failed ? PAST_FAILED : how, now_s);
     if (took_nothing) {
         *job = (struct past_job){.id = 0}; /* a Loader whose dataset was looked at, or that was killed at once */
@@ -189,6 +197,7 @@ void past_ended(struct past *past, uint32_t place, enum past_state how, const st
         past_note(past,
                   how == PAST_CANCELLED ? PAST_CANCEL
                   : how == PAST_DIED    ? PAST_DEATH
+                  : how == PAST_LEFT    ? PAST_LEAVING
                                         : PAST_WENT,
                   job->id, now_s, "");
 }

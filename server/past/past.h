@@ -48,7 +48,7 @@ enum past_value {
 struct past_figures {
     uint64_t delivered, shared, prepared, bad;
     double waits_s[PAST_CAUSES];
-    double epochs_done; /* with the part of the present epoch */
+    double epochs_done; /* with the part of the present epoch; whole between two */
     uint32_t epochs, ranks;
 };
 
@@ -74,8 +74,9 @@ struct past_sample {
     size_t n_jobs;
 };
 
-/* The numbers stand in files. LOST: the daemon ended before the job. DIED: its script was gone without a word. */
-enum past_state { PAST_RUNNING, PAST_ENDED, PAST_CANCELLED, PAST_FAILED, PAST_LOST, PAST_DIED, PAST_STATES };
+/* The numbers stand in files. LOST: the daemon ended before the job. DIED: its script was gone without a word. LEFT:
+ * its script said goodbye within an epoch. */
+enum past_state { PAST_RUNNING, PAST_ENDED, PAST_CANCELLED, PAST_FAILED, PAST_LOST, PAST_DIED, PAST_LEFT, PAST_STATES };
 extern const char *const past_states[PAST_STATES];
 
 struct past_job {
@@ -95,6 +96,7 @@ enum past_kind {
     PAST_RESTART,
     PAST_DEATH,
     PAST_INTERRUPT,
+    PAST_LEAVING,
     PAST_KINDS
 };
 extern const char *const past_kinds[PAST_KINDS];
@@ -128,8 +130,8 @@ bool past_stops(struct past *past, double now_s);
 void past_came(struct past *past, uint32_t place, const char *name, double now_s);
 void past_failed(struct past *past, uint32_t place, double now_s, const char *text);
 /* past_ended: the job at the place is gone: ENDED, CANCELLED, DIED or LOST. `figures` are its last ones. A job that
- * failed before stays FAILED, unless it was cancelled; one that has had all its epochs has not died. One that got no
- * sample is forgotten, unless it failed or was cancelled. */
+ * failed before stays FAILED, unless it was cancelled; one that has had all its epochs has not died; one that ENDED
+ * within an epoch has LEFT it. One that got no sample is forgotten, unless it failed or was cancelled. */
 void past_ended(struct past *past, uint32_t place, enum past_state how, const struct past_figures *figures,
                 double now_s);
 /* past_add takes a sample. Jobs that have not come are left out. It tells whether a job has got its first samples. */

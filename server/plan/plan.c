@@ -224,14 +224,14 @@ static int run(const struct plan_arguments *arguments, const struct subject *sub
     }
     if (count == 0)
         return err->code;
-    char *folder = class_folder(arguments, subject->config);
+    char *folder = class_folder(arguments, subject->config), *pipeline = pipeline_shown(subject->pipeline);
     struct plan_told told = {.plan = &subject->plan,
                              .measured = &subject->measured,
                              .machine = &subject->machine,
                              .rows = rows,
                              .count = count,
                              .path = dataset_path(subject->dataset),
-                             .pipeline = pipeline_canonical(subject->pipeline),
+                             .pipeline = pipeline,
                              .storage = folder,
                              .refused = refused.code ? refused.text : NULL};
     if (arguments->json)
@@ -239,6 +239,7 @@ static int run(const struct plan_arguments *arguments, const struct subject *sub
     else
         plan_tell(&told);
     free(folder);
+    free(pipeline);
     return 0;
 }
 

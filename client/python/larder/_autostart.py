@@ -19,7 +19,6 @@ from ._socket_path import check_path, default_path
 from .errors import DaemonGone, IOFailure, NotPermitted, Timeout
 
 IDLE_EXIT_S = 60
-CONFIG = os.path.join("~", ".config", "larder", "larder.yaml")
 STALLED_S = 60  # without progress
 SCOPE_S = 10    # for systemd-run to say whether it can
 TRIES = 3       # daemons that may leave just as this script comes
@@ -220,7 +219,10 @@ def _settings():
     given = os.environ.get("LARDER_CONFIG")
     if given:
         return ["--config", os.path.abspath(os.path.expanduser(given))]
-    return ["--user-config", os.path.expanduser(CONFIG)]
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(folder):  # as the XDG Base Directory Specification has it
+        folder = os.path.expanduser(os.path.join("~", ".config"))
+    return ["--user-config", os.path.join(folder, "larder", "larder.yaml")]
 
 
 def _spawn(daemon, path, log, ready_far):

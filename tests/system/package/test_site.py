@@ -60,6 +60,16 @@ class Reference(unittest.TestCase):
         sections = re.findall(r"^(\w+):", text_of(SOURCE, "configs", "larder.yaml"), re.MULTILINE)
         self.assertEqual(set(sections) - heads(self.tool.configuration_page()), set())
 
+    def test_commands(self):
+        """Every command with a --help of its own is there, and each column of the tables has a row."""
+        text = self.tool.commands_page(BIN)
+        self.assertLessEqual({"larder", "larderd", "larder look", "larder plan", "Columns"}, heads(text))
+        self.assertNotIn("COLUMNS", text)
+        self.assertIn("EXIT STATUS", text)
+        rows = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", text, re.MULTILINE))
+        self.assertLessEqual({"READY", "HELD", "STILL TO COME FROM, TO", "memory"}, set(rows))
+        self.assertIn("and have not given back: with zero", rows["HELD"])  # it stands in two lines of --help
+
     def test_navigation(self):
         """A page that the navigation does not name comes last; what it names is there."""
         self.tool.copy_pages(self.folder)

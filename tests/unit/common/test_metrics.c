@@ -68,7 +68,7 @@ static void groups_values(void **state)
                     "# HELP larder_job_batches_delivered_total Batches delivered to a job's queue.\n"
                     "# TYPE larder_job_batches_delivered_total counter\n"
                     "larder_job_batches_delivered_total{job=\"b\",rank=\"0\"} 0.25\n"
-                    "larder_job_batches_delivered_total{job=\"a\",rank=\"1\"} 1.0000000000000001e+300\n");
+                    "larder_job_batches_delivered_total{job=\"a\",rank=\"1\"} 1e+300\n");
 }
 
 /* A job's name may hold anything: quotes, backslashes and line breaks are escaped, and what is not UTF-8 is
@@ -107,7 +107,7 @@ static void writes_numbers(void **state)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         metrics_put(metrics, METRIC_JOBS, numbers[i], NULL);
     assert_rendered("# HELP larder_jobs Registered jobs.\n# TYPE larder_jobs gauge\n"
-                    "larder_jobs 0\nlarder_jobs -3\nlarder_jobs 9007199254740991\nlarder_jobs 0.10000000000000001\n"
+                    "larder_jobs 0\nlarder_jobs -3\nlarder_jobs 9007199254740991\nlarder_jobs 0.1\n"
                     "larder_jobs NaN\nlarder_jobs +Inf\nlarder_jobs -Inf\n");
 }
 
@@ -152,8 +152,8 @@ static void writes_histograms(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         len += snprintf(wanted + len, sizeof wanted - (size_t)len, "%s_bucket{job=\"a\",le=\"%s\"} %d\n",
                         metric_info(METRIC_JOB_WAIT_SECONDS)->name, rows[i].bound, rows[i].count);
-    snprintf(wanted + len, sizeof wanted - (size_t)len, "%s_count{job=\"a\"} 6\n%s_sum{job=\"a\"} %.17g\n",
-             metric_info(METRIC_JOB_WAIT_SECONDS)->name, metric_info(METRIC_JOB_WAIT_SECONDS)->name, times.sum_s);
+    snprintf(wanted + len, sizeof wanted - (size_t)len, "%s_count{job=\"a\"} 6\n%s_sum{job=\"a\"} 20.80021\n",
+             metric_info(METRIC_JOB_WAIT_SECONDS)->name, metric_info(METRIC_JOB_WAIT_SECONDS)->name);
     assert_rendered(wanted);
 }
 

@@ -84,21 +84,24 @@ class Autostart(Case):
         return mock.patch.object(logging.getLogger(name), "info", side_effect=AssertionError)
 
     def test_configuration(self):
-        """The daemon has the settings of $LARDER_CONFIG, or of ~/.config/larder/larder.yaml; a limit that is reached
-        names that file."""
+        """The daemon has the settings of $LARDER_CONFIG, or of larder/larder.yaml in $XDG_CONFIG_HOME where that is an
+        absolute path, or in ~/.config; a limit that is reached names that file."""
         home = os.path.join(self.folder, "home")
-        user = os.path.join(home, ".config", "larder", "larder.yaml")
-        os.makedirs(os.path.dirname(user))
+        user, other = (os.path.join(home, folder, "larder", "larder.yaml") for folder in (".config", "settings"))
+        for path in (user, other):
+            os.makedirs(os.path.dirname(path))
         given = os.path.join(self.folder, "given.yaml")
-        for path, environment in ((user, {"HOME": home}), (given, {"HOME": home, "LARDER_CONFIG": given})):
+        there = {"HOME": home, "XDG_CONFIG_HOME": os.path.join(home, "settings")}
+        for path, environment in ((user, {"HOME": home, "XDG_CONFIG_HOME": "settings"}), (other, there),
+                                  (given, {**there, "LARDER_CONFIG": given})):
             with self.subTest(path), mock.patch.dict(os.environ, environment):
                 with open(path, "w") as config:
                     config.write(CONFIG + "limits: {jobs: 1}\n")
                 with larder.Loader(tree(60), PIPELINE, 16, output="numpy"), \
                         self.assertRaisesRegex(larder.LimitReached, f"raise limits.jobs .limits.jobs: in {path}:"):
                     larder.Loader(tree(60), PIPELINE, 16, output="numpy")
-                if path == user:
-                    os.unlink(user)
+                if path != given:
+                    os.unlink(path)
                 self.stop_all()
         with mock.patch.dict(os.environ, {"HOME": home, "LARDER_CONFIG": "/no/such.yaml"}), \
                 self.assertRaisesRegex(larder.DaemonGone, "/no/such.yaml"):

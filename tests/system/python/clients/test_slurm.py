@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 
 import above  # noqa: F401
-from system import BIN, CONFIG, PACKAGE, SLOW, Case, main, tree, until
+from system import BIN, CONFIG, PACKAGE, SLOW, SOURCE, Case, main, tree, until
 
 STEP = os.path.join(PACKAGE, "examples", "slurm_step.sh")
 TASK = """\
@@ -17,6 +18,35 @@ import larder
 train = larder.Loader(sys.argv[1], [larder.CenterCrop(32)], 4, output="numpy", epochs=1, with_ids=True, timeout=240)
 seen = sorted(index for *_, ids in train for index in ids.tolist())
 print(seen == list(range(len(seen))), len(seen), os.environ["LARDER_SOCKET"])
+"""
+# What the script of a rank sees, and the samples that it got. No rank is through before all have begun, as in an
+# all-reduce.
+RANK = """\
+import glob, json, os, sys, time
+import larder
+ids = []
+with larder.Loader(sys.argv[1], [larder.CenterCrop(32)], 4, output="numpy", epochs=1, with_ids=True,
+                   timeout=240) as train:
+    for images, labels, indices in train:
+        ids += indices.tolist()
+        open("began-" + os.environ["RANK"], "w").close()
+        while len(glob.glob("began-*")) < int(os.environ["WORLD_SIZE"]):
+            time.sleep(0.05)
+print(json.dumps({"rank": os.environ["RANK"], "world": os.environ["WORLD_SIZE"], "local": os.environ["LOCAL_RANK"],
+                  "master": os.environ["MASTER_ADDR"] + ":" + os.environ["MASTER_PORT"], "ids": ids}), flush=True)
+"""
+# Eight tasks at once, four on each of two nodes, with what srun says to each. It fails where one does.
+SRUN = """\
+#!/bin/bash
+export SLURM_STEP_ID=0 SLURM_NTASKS=8 SLURM_STEP_NUM_TASKS=8 SLURM_STEP_TASKS_PER_NODE="4(x2)"
+for task in 0 1 2 3 4 5 6 7; do
+    node=$((task / 4))
+    SLURM_PROCID=$task SLURM_LOCALID=$((task % 4)) SLURM_NODEID=$node SLURMD_NODENAME=node-$((node + 1)) \\
+        NODE_TMP=$PWD/node-$((node + 1)) "$@" &
+    tasks+=($!)
+done
+for task in "${tasks[@]}"; do wait "$task" || failed=1; done
+exit ${failed-0}
 """
 
 
@@ -97,6 +127,51 @@ class Slurm(Case):
         told = subprocess.run([larder, "cluster", "status", "--json", "--socket", out.split()[2]],
                               stdout=subprocess.PIPE, text=True, check=True).stdout
         self.assertIn(f":{10000 + self.job % 10000}", json.dumps(json.loads(told)))
+
+    def node_script(self, folder):
+        """The guide's script for two nodes in an empty folder, with slurm_step.sh and a train.py beside it. What plays
+        srun gives each node a folder in place of /tmp: it is one machine."""
+        with open(os.path.join(SOURCE, "docs", "guide", "containers.md"), encoding="utf-8") as page:
+            script = next(text for text in re.findall(r"```sh\n(.*?)```", page.read(), re.DOTALL) if "nodes=2" in text)
+        with open(STEP, encoding="utf-8") as file:
+            step = file.read()
+        self.assertIn("folder=/tmp/larder-", step)
+        programs = {"job.sh": script.replace("/data/train", tree(61)), "train.py": RANK, "srun": SRUN,
+                    "slurm_step.sh": step.replace("folder=/tmp/", "folder=$NODE_TMP/"),
+                    "scontrol": '#!/bin/sh\n[ "$*" = "show hostnames node-[1-2]" ] && printf "node-1\\nnode-2\\n"\n'}
+        for name, text in programs.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(os.path.join(folder, name), 0o755)
+
+    def test_two_nodes(self):
+        """The guide's script for two nodes: each has a daemon with its four ranks, all eight of one job, which get each
+        sample once, and know where the first node is."""
+        folder = os.path.join(self.folder, "submitted")
+        os.mkdir(folder)
+        self.node_script(folder)
+        for node in ("node-1", "node-2"):
+            os.mkdir(os.path.join(folder, node))
+            self.addCleanup(self.end, os.path.join(folder, node, f"larder-{os.getuid()}-slurm-{self.job}"))
+        environment = self.environment(self.job, 0, SLURM_JOB_NODELIST="node-[1-2]",
+                                       PATH=folder + os.pathsep + os.environ["PATH"])
+        done = subprocess.run(["bash", "job.sh"], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=240 * SLOW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = [json.loads(row) for row in re.findall(r"{.*?}", done.stdout)]
+        self.assertEqual(sorted((row["rank"], row["world"], row["local"]) for row in told),
+                         [(str(rank), "8", str(rank % 4)) for rank in range(8)])
+        self.assertEqual({row["master"] for row in told}, {"node-1:29500"})
+        self.assertEqual({len(row["ids"]) for row in told}, {8})  # 61 samples, and three that come again
+        self.assertEqual({index for row in told for index in row["ids"]}, set(range(61)))
+        logs = []
+        for node in ("node-1", "node-2"):
+            with open(os.path.join(folder, node, f"larder-{os.getuid()}-slurm-{self.job}", "log"),
+                      encoding="utf-8") as log:
+                logs.append(log.read())
+        for text in logs:
+            self.assertEqual((text.count('msg="listening"'), text.count('msg="job registered"'),
+                              text.count('msg="rank attached"'), text.count("/8]\" rank=")), (1, 1, 3, 8))
 
     def test_outside(self):
         """Outside of a job it says so."""

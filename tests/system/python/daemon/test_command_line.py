@@ -1,5 +1,6 @@
 """The `larder` command: options before and after the command, answers as JSON, and what it says of wrong usage."""
 
+import glob
 import json
 import os
 import pty
@@ -12,7 +13,7 @@ import termios
 import time
 
 import above  # noqa: F401
-from system import BIN, SLOW, Case, Daemon, larder, main, only_long, tree, until
+from system import BIN, SLOW, SOURCE, Case, Daemon, larder, main, only_long, tree, until
 
 USAGE, NO_DAEMON, FOUND = 2, 3, 4
 
@@ -128,6 +129,53 @@ class CommandLine(Case):
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
                 self.assertEqual(shown.stderr, "")
 
+    def test_columns(self):
+        """--help, and with it the site, says what each heading of each table means, and each word that begins a line of
+        status. The headings are those of the tables, and those that stand in the sources."""
+        part = re.search(r"\nCOLUMNS\n(.*?)\n\n", run("--help").stdout, re.DOTALL)[1]
+        explained = {word for row in re.findall(r"^  (\S.*?)  ", part, re.MULTILINE) for word in row.split(", ")}
+        headings, printed = set(), 0
+        with larder.Loader(tree(20), [], 4, name="job-1", socket=self.server.socket, output="numpy",
+                           all_files=True) as loader:
+            next(iter(loader))
+            self.assertTrue(until(lambda: self.asked("history")["jobs"], 20))
+            for words in (["jobs"], ["status"], ["top"], ["history"], ["history", "job-1"], ["datasets"]):
+                said = run(*words, LARDER_SOCKET=self.server.socket).stdout
+                lines = re.findall(r"^(?: *[A-Z]+(?: [A-Z]+)*(?:  +|$))+$", said, re.MULTILINE)
+                printed += len(lines)
+                headings.update(*(re.split(r" {2,}", line.strip()) for line in lines))
+                headings.update(re.findall(r"^([a-z]+) {2,}\S", said, re.MULTILINE))
+        self.assertGreaterEqual(printed, 6)
+        self.assertLessEqual({"READY", "HELD", "EPOCH ENDS IN", "DATASET", "KIND", "memory", "threads"}, headings)
+        for path in glob.glob(os.path.join(SOURCE, "client", "cli", "*.c")):
+            if os.path.basename(path) not in ("pages.c", "top.c", "exec.c"):
+                with open(path, encoding="utf-8") as file:
+                    literals = re.findall(r'(?<!getenv\()"((?:[^"\\\n]|\\.)*)"', file.read())
+                pieces = {piece for text in literals for piece in re.split(r" {2,}|%\S+|\\n", text)}
+                headings.update(piece for piece in pieces if re.fullmatch(r"[A-Z]{2,}(?: [A-Z]+)*", piece))
+        self.assertLessEqual({"STILL TO COME FROM", "WAITING", "VERDICT"}, headings)
+        self.assertEqual(headings - explained - {"UP"}, set())
+        self.assertEqual(explained - headings - {"storage", "bad", "guests", "cluster"}, set())
+
+    def test_words_of_look_and_plan(self):
+        """The words that begin the lines of `larder look` are in its --help, the headings of `larder plan` on its
+        page."""
+        def source(*path):
+            with open(os.path.join(SOURCE, *path), encoding="utf-8") as file:
+                return file.read()
+        explained = {word for row in re.findall(r"^  (\w+(?:, \w+)*) ", run("look", "--help").stdout, re.MULTILINE)
+                     for word in row.split(", ")}
+        code = source("server", "commands", "look.c") + source("server", "commands", "look_kinds.c")
+        words = set(re.findall(r'(?:"|\\n)([a-z]+) {2,}\S', code[code.index("struct sizes"):]))
+        words |= {"shards", "files"} | set(re.findall(r'print_wrapped\("(\w+)"', code))
+        self.assertEqual(words, explained)
+        heads = re.search(r'"%9s %9s %9s %8s.*?;', source("server", "plan", "plan_tell.c"), re.DOTALL)[0]
+        page = source("docs", "reference", "plan.md")
+        cells = " ".join(re.findall(r"^\| ([^|]+) \|", page[page.index("| column |"):], re.MULTILINE))
+        heads = [word for text in re.findall(r'"([A-Za-z ]+)"', heads) for word in text.split()]
+        self.assertGreater(len(heads), 10)
+        self.assertEqual([word for word in heads if word not in cells], [])
+
     def test_without_a_daemon(self):
         """The exit status tells that none answers."""
         for words in (["ping"], ["status"], ["cancel", "a"], ["drain"], ["top"], ["jobs"], ["datasets"], ["events"],
@@ -196,7 +244,7 @@ class CommandLine(Case):
             shown = run("jobs", "--socket", self.server.socket).stdout.splitlines()
             heads = "JOB RANKS EPOCH DONE EPOCH ENDS IN PER SEC WAITS FOR SHARING BAD"
             self.assertEqual(shown[0].split(), heads.split())
-            self.assertEqual(shown[1].split()[:3], ["one", "1", "1"])
+            self.assertEqual(shown[1].split()[:3], ["one", "1", "0"])
             self.assertRegex(shown[1], r" 0% +0$")
             self.assertEqual([job["name"] for job in self.asked("jobs")], ["one"])
             self.assertEqual(self.asked("datasets"), [{"dataset": folder, "samples": 20, "store": None,

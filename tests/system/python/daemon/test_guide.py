@@ -177,7 +177,8 @@ class Guide(Case):
         done, left = [], set()
         for page in PAGES:
             for command in commands(page):
-                elsewhere = [begin for begin in ELSEWHERE if command.startswith(begin)]
+                bare = re.sub(r"^(?:export [^;]*; )*", "", command)
+                elsewhere = [begin for begin in ELSEWHERE if bare.startswith(begin)]
                 left.update(elsewhere)
                 if command in done or elsewhere:
                     continue
@@ -190,6 +191,24 @@ class Guide(Case):
                     self.serve()
         self.assertEqual(left, set(ELSEWHERE))
         self.assertGreater(len(done), 30)
+
+    def test_after_build(self):
+        """The line that ./run build prints last lets a shell find the programs and the package, wherever the checkout
+        lies."""
+        checkout = os.path.join(self.folder, "a checkout")
+        os.makedirs(os.path.join(checkout, "build"))
+        os.symlink(BIN, os.path.join(checkout, "build", "bin"))
+        os.symlink(os.path.join(SOURCE, "client"), os.path.join(checkout, "client"))
+        script = re.sub(r"^(?:cd |main ).*$", "", text_of("run"), flags=re.MULTILINE)
+        self.assertIn("build \"$@\"\n        tell_paths\n", script)
+        line = subprocess.run(["bash", "-c", script + "\ntell_paths"], cwd=checkout, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=True).stdout
+        python = f"{shlex.quote(sys.executable)} -B -c 'import larder; print(larder.__file__)'"
+        found = subprocess.run(["bash", "-c", f"{line}command -v larder larderd; {python}"], stdout=subprocess.PIPE,
+                               text=True, check=True).stdout.splitlines()
+        self.assertEqual(found, [os.path.join(checkout, *path) for path in (
+            ("build", "bin", "larder"), ("build", "bin", "larderd"),
+            ("client", "python", "larder", "__init__.py"))])
 
     def test_programs(self):
         """What stands there as Python is Python."""

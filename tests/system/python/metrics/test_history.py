@@ -8,7 +8,7 @@ import subprocess
 import urllib.request
 
 import above  # noqa: F401
-from system import BIN, PIPELINE, SLOW, Case, free_port, larder, main, make_tree, tree, until
+from system import BIN, PIPELINE, SLOW, Case, files_of, free_port, larder, main, make_tree, tree, until
 
 CONFIG = """\
 memory:
@@ -71,7 +71,7 @@ class History(Case):
     def test_jobs_that_ended(self):
         """What became of jobs, with their whole figures, is told while the daemon runs, and after kill -9 and after a
         stop by the next one. A job that ran then is interrupted, and one of the same name is another. One whose process
-        was killed has died; one that got an exception has ended by itself."""
+        was killed has died; one that got an exception has left its epoch."""
         self.assertEqual(self.train("short", epochs=2).wait(), 0)
         running = self.train("running", epochs=100000, step_s=0.02)
         cancelled = self.train("cancelled", epochs=100000, step_s=0.02)
@@ -88,14 +88,15 @@ class History(Case):
         with self.assertRaises(ZeroDivisionError), self.loader("raised") as loader:
             for images, labels in loader:
                 images = 1 // 0
-        self.assertTrue(until(lambda: self.jobs()["raised"]["state"] == "ended", 20), self.jobs())
+        self.assertTrue(until(lambda: self.jobs()["raised"]["state"] == "left mid-epoch", 20), self.jobs())
+        self.assertLess(self.jobs()["raised"]["epochs_done"], 1)
         before = self.jobs()
         self.assertEqual(before["short"]["state"], "ended")
         self.assertEqual((before["short"]["delivered"], before["short"]["epochs_done"]), (240, 2.0))
         self.assertEqual(before["running"]["state"], "running")
         # The file is whole at any time, and has the jobs soon after they ended.
         self.assertTrue(until(lambda: self.is_kept("cancelled", 2) and self.is_kept("killed", 5), 20))
-        self.assertTrue(until(lambda: self.is_kept("raised", 1), 20))
+        self.assertTrue(until(lambda: self.is_kept("raised", 6), 20))
         self.server.kill()
         running.close()
         self.start()
@@ -103,7 +104,8 @@ class History(Case):
         named = {job["name"]: job for job in after["jobs"]}
         self.assertEqual({name: job["state"] for name, job in named.items()},
                          {"short": "ended", "running": "interrupted", "cancelled": "cancelled", "killed": "died",
-                          "raised": "ended"})
+                          "raised": "left mid-epoch"})
+        self.assertEqual(self.kinds(after, named["raised"]), ["came", "left mid-epoch"])
         self.assertEqual(named["short"], {**before["short"], **{key: named["short"][key] for key in
                                                                 ("per_s", "waits", "others")}})
         self.assertEqual(self.kinds(after, named["short"]), ["came", "ended"])
@@ -132,6 +134,29 @@ class History(Case):
         self.start()
         self.assertEqual([job["state"] for job in self.history("running")["jobs"]], ["interrupted", "ended"])
         self.assertEqual([job["state"] for job in self.history("stopped")["jobs"]], ["interrupted"])
+
+    def test_less_than_all(self):
+        """An epoch is whole though its last batch is dropped, or a file is bad: the job has ended. A script that begins
+        another epoch and closes in it has left."""
+        folder = make_tree(os.path.join(self.folder, "damaged"), 24)
+        for path in files_of(folder)[:2]:
+            with open(path, "wb") as file:
+                file.write(b"no image")
+        for name, options, epochs, state in (("dropped", {"dataset": tree(120), "drop_last": True}, 2, "ended"),
+                                             ("damaged", {"dataset": folder}, 2, "ended"),
+                                             ("enough", {"dataset": tree(120)}, 1, "left mid-epoch")):
+            with self.subTest(name):
+                with larder.Loader(pipeline=PIPELINE, batch_size=7, output="numpy", name=name,
+                                   socket=self.server.socket, **options) as loader:
+                    for _ in range(epochs):
+                        self.assertGreater(sum(1 for _ in loader), 2)
+                    if state != "ended":
+                        next(iter(loader))
+                self.assertTrue(until(lambda: self.jobs()[name]["state"] != "running", 20))
+                job = self.jobs()[name]
+                self.assertEqual(job["state"], state)
+                self.assertEqual(int(job["epochs_done"]), epochs)
+                self.assertEqual(job["epochs_done"] > epochs, state != "ended")
 
     def test_took_nothing(self):
         """A Loader that was only looked at, and one that got a state before it took anything, leave no row."""

@@ -43,8 +43,8 @@ static const char expected_table[] =
     "engine   4 steps, 1.250 ms on the mean, the longest 2.0 ms\n"
     "\n"
     "JOB                EPOCH  DONE    SAMPLES  PER SEC  WAITS  READY  HELD  SHARING   BAD  DATASET\n"
-    "train-a             2/90   40%      1,000      700    38%    3/4     1      50%     0  …agenet/train\n"
-    "quote\"back\\slash       2   40%      1,000      700    38%    3/4     1      50%     0  …agenet/train\n"
+    "train-a             1/90   40%      1,000      700    38%    3/4     1      50%     0  …agenet/train\n"
+    "quote\"back\\slash       1   40%      1,000      700    38%    3/4     1      50%     0  …agenet/train\n"
     "\n"
     "weights: quote\"back\\slash 0.5\n"
     "\n"
@@ -165,7 +165,7 @@ static void test_no_rates(void **state)
     sample_status_fill(&status);
     json_t *now = to_json(&status);
     char *text = print(now, before);
-    assert_non_null(strstr(text, "train-a             2/90   40%      1,000        -      -    3/4"));
+    assert_non_null(strstr(text, "train-a             1/90   40%      1,000        -      -    3/4"));
     free(text);
     json_object_set_new(json_object_get(before, "daemon"), "pid", json_integer(1));
     text = print(now, before);
@@ -190,7 +190,7 @@ static void test_texts(void **state)
     status.jobs[1].dataset = strdup("/d\xc3\xa4ta/with/a/rather/lengthy/n\xc3\xa4me/inside");
     json_t *now = to_json(&status);
     char *text = print(now, NULL);
-    assert_non_null(strstr(text, "\n?[2J?7mx???         2/90 "));
+    assert_non_null(strstr(text, "\n?[2J?7mx???         1/90 "));
     assert_non_null(strstr(text, "  \xe2\x80\xa6/n\xc3\xa4me/inside\n"));
     free(text);
     json_decref(now);

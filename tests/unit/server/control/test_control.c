@@ -23,7 +23,7 @@ static void test_commands(void **state)
     assert_int_equal(run_larder("status", NULL, NULL), 0);
     assert_output("larderd 9.8.7, running, up for 1 h 2 min, pid 4711, /run/larder/larder.sock, page at "
                   "http://127.0.0.1:9450/, 3 connected\n");
-    assert_output("train-a             2/90 "); /* a job's row, with a rate over the two answers */
+    assert_output("train-a             1/90 "); /* a job's row, with a rate over the two answers */
     assert_output("  512    25%    3/4     1 ");
     assert_int_equal(run_larder("cancel", "train-a", NULL), 0);
     assert_output("cancelled train-a\n");

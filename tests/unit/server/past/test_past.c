@@ -230,6 +230,8 @@ static void test_deaths(void **state)
         {PAST_DIED, {.delivered = 1, .epochs = 3, .epochs_done = 2.9}, PAST_DIED, PAST_DEATH},
         {PAST_DIED, {.delivered = 1, .epochs = 3, .epochs_done = 3}, PAST_ENDED, PAST_WENT},
         {PAST_DIED, {.delivered = 1, .epochs = 0, .epochs_done = 3}, PAST_DIED, PAST_DEATH},
+        {PAST_ENDED, {.delivered = 1, .epochs = 3, .epochs_done = 2}, PAST_ENDED, PAST_WENT},
+        {PAST_ENDED, {.delivered = 1, .epochs = 0, .epochs_done = 2.25}, PAST_LEFT, PAST_LEAVING},
         {PAST_CANCELLED, {.delivered = 1, .epochs = 3, .epochs_done = 3}, PAST_CANCELLED, PAST_CANCEL},
         {PAST_LOST, {.delivered = 1, .epochs = 3, .epochs_done = 1}, PAST_LOST, PAST_CAME},
         {PAST_LOST, {.delivered = 1, .epochs = 3, .epochs_done = 3}, PAST_ENDED, PAST_WENT},
