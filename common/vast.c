@@ -58,9 +58,11 @@ void vast_free(void *array, size_t size, size_t cap)
 
 void *vast_malloc(size_t bytes)
 {
-    char *array = malloc(bytes ? bytes : 1);
-    size_t skew = (PAGES_BYTES - (uintptr_t)array % PAGES_BYTES) % PAGES_BYTES; /* to the first whole large page */
-    if (array && bytes >= skew + PAGES_BYTES)
-        (void)madvise(array + skew, (bytes - skew) / PAGES_BYTES * PAGES_BYTES, MADV_HUGEPAGE);
+    void *array;
+    if (bytes < PAGES_BYTES)
+        return malloc(bytes ? bytes : 1);
+    if (posix_memalign(&array, PAGES_BYTES, bytes) != 0)
+        return NULL;
+    (void)madvise(array, bytes / PAGES_BYTES * PAGES_BYTES, MADV_HUGEPAGE);
     return array;
 }

@@ -46,7 +46,7 @@ static void forget_form(struct encoded_store *store, uint32_t index)
 void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
 {
     struct encoded *encoded = &store->encodeds[index];
-    CHECK(encoded->tasks.head == ENGINE_NONE);
+    CHECK(encoded->state == ENCODED_READY || encoded->tasks.head == ENGINE_NONE);
     if (encoded->handle)
         outbox_add(store->outbox, ENGINE_DROP_ENCODED)->drop.encoded = encoded->handle;
     store->env->counts.evicted_encoded += evicted;

@@ -6,8 +6,8 @@
  * in R_j, plus KEPT_WANT if it is kept. used_bytes is never above encoded_bytes of the configuration, and is above
  * encoded_most only while nothing can be evicted. The caller owns the handle, and gets it back once, by DROP_ENCODED.
  * Owner: the encoded_*.c own encodeds, residency, the sums of bytes, `loading`, the kept set and the shortage, and of a
- * sample its `encoded`. Three fields of an encoded have other owners: tasks (tasks), dataset and round (sources). A
- * shortage is valid from encoded_measure_shortage until something is loaded or picked. */
+ * sample its `encoded`. Four fields of an encoded have other owners: tasks and readers (tasks), dataset and round
+ * (sources). A shortage is valid from encoded_measure_shortage until something is loaded or picked. */
 #ifndef LARDER_SERVER_ENGINE_ENCODED_H
 #define LARDER_SERVER_ENGINE_ENCODED_H
 
@@ -27,37 +27,47 @@
 
 enum encoded_state { ENCODED_FREE, ENCODED_LOADING, ENCODED_READY };
 
-/* The bytes of one sample. Its number is its index in encoded_store.encodeds. */
+/* The bytes of one sample. Its number is its index in encoded_store.encodeds. Picks and reads go through all of a
+ * fiber, and most come from memory. So what a look needs lies in the first half, which is one line of the processor's
+ * cache. */
 struct encoded {
     enum encoded_state state;
-    uint32_t next; /* the next unused place, if this one is unused */
     sample_id id;
-    struct line tasks; /* The tasks that wait for the load; empty once it is READY. Owner: tasks. */
     /* It was read for a job that takes its samples in the dataset's order, so it is no random part of its fiber. */
     bool in_order;
-    /* heap_at: its index in next.heap; ENGINE_NONE when it is not there. next_use: when its sample is used next. */
-    uint32_t heap_at;
-    double next_use;
-    uint32_t flight;      /* the number of its dataset's flight */
-    uint32_t arranged;    /* the value of chunks.arranged when it entered its fiber; 0: it is in none */
     bool kept;            /* its sample is in the kept set, so KEPT_WANT is added to its want */
+    bool decoded;         /* the handle is that of a decoded form */
+    bool formless;        /* no form can be made of it */
     uint32_t settled;     /* It has followed all changes before this number. */
     struct jobset wanted; /* the jobs that its want counts */
-    uint32_t round;       /* the value of sources.rounds when its load began */
-    /* The dataset that it is loaded from. The dataset may have gone when the load ends, so this is only compared. */
-    const void *dataset;
+    uint32_t arranged;    /* the value of chunks.arranged when it entered its fiber; 0: it is in none */
+    uint32_t flight;      /* the number of its dataset's flight */
     /* The caller's handle of the bytes, from LOADED to DROP_ENCODED; NULL while LOADING. */
     void *handle;
     uint64_t bytes; /* what it takes, with `granted`; it counts in used_bytes from encoded_begin on */
-    /* Decoded forms. Owner: encoded_forms.c; of `readers`, tasks. */
-    bool decoded;         /* the handle is that of a decoded form */
-    bool formless;        /* no form can be made of it */
-    uint64_t read_bytes;  /* the length of the bytes as they were read; valid while `decoded` */
-    uint64_t form_bytes;  /* what its form takes; 0: not known */
-    uint64_t granted;     /* what a task may take for a form that it makes; 0: none does */
-    uint32_t readers;     /* PREPAREs that are out and read the handle */
-    struct link in_forms; /* its neighbours in the list of forms, if it is decoded */
+    /* The dataset that it is loaded from. The dataset may have gone when the load ends, so this is only compared. */
+    const void *dataset;
+    double next_use; /* when its sample is used next */
+    union {
+        uint32_t heap_at; /* its index in next.heap; ENGINE_NONE when it is not there */
+        uint32_t next;    /* the next unused place, if this one is unused */
+    };
+    union {
+        uint32_t round;   /* while LOADING: the value of sources.rounds when its load began */
+        uint32_t readers; /* once READY: PREPAREs that are out and read the handle; owner: tasks */
+    };
+    union {
+        struct line tasks;    /* while LOADING: the tasks that wait for the load; owner: tasks */
+        struct link in_forms; /* while `decoded`: its neighbours in the list of forms */
+    };
+    /* Decoded forms. Owner: encoded_forms.c. */
+    uint64_t read_bytes; /* the length of the bytes as they were read; valid while `decoded` */
+    uint64_t form_bytes; /* what its form takes; 0: not known */
+    uint64_t granted;    /* what a task may take for a form that it makes; 0: none does */
 };
+
+_Static_assert(sizeof(struct encoded) == 128 && offsetof(struct encoded, bytes) == 64,
+               "an encoded is two lines of the cache, and a look at it takes one");
 
 /* Room in the stocks of a group's fibers; see encoded_read.c. Valid until something is loaded or picked. */
 struct shortage {
@@ -185,8 +195,17 @@ static inline struct encoded *encoded_member(const struct encoded_store *store, 
                                              uint32_t at)
 {
     if (at >= MEMBERS_AHEAD)
-        __builtin_prefetch(&store->encodeds[members->all[at - MEMBERS_AHEAD]].wanted);
+        __builtin_prefetch(&store->encodeds[members->all[at - MEMBERS_AHEAD]]);
     return &store->encodeds[members->all[at]];
+}
+/* encoded_fetch has the processor fetch the sample's encoded, which is looked at soon. */
+static inline void encoded_fetch(const struct encoded_store *store, sample_id id)
+{
+    uint32_t index = encoded_sample(store, id)->encoded;
+    if (index == ENGINE_NONE)
+        return;
+    __builtin_prefetch(&store->encodeds[index]);
+    residency_fetch(store->residency, index);
 }
 /* encoded_free frees an encoded for which no task waits, and gives its handle back. `evicted` says whether it counts as
  * evicted. */

@@ -56,7 +56,7 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users, boo
         CHECK(residency_pins(store->residency, index) || residency_want(store->residency, index) || sweeping);
         CHECK((encoded->state == ENCODED_READY) == (encoded->handle != NULL));
         CHECK(!encoded->granted || (encoded->readers > 0 && !encoded->decoded));
-        CHECK(encoded->readers <= users[index]);
+        CHECK(encoded->state == ENCODED_LOADING || encoded->readers <= users[index]);
         forms += encoded->decoded;
         extra += encoded->decoded ? (int64_t)(encoded->bytes - encoded->read_bytes) : (int64_t)encoded->granted;
         loading += encoded->state == ENCODED_LOADING;

@@ -20,17 +20,33 @@ bool encoded_needs_bytes(const struct encoded_store *store, uint32_t job, sample
     return instance == ENGINE_NONE || store->prepared->instances[instance].state != INSTANCE_READY;
 }
 
-/* stock_of returns the job's stock in the fiber. Samples that were read in the dataset's order do not count. */
-static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
+/* is_in_stock tells whether the encoded belongs to the job's stock. Samples that were read in the dataset's order do
+ * not. */
+static bool is_in_stock(const struct encoded_store *store, const struct encoded *encoded, uint32_t job)
 {
-    uint32_t stock = 0;
+    bool settled = encoded->settled == store->changes->end; /* then `wanted` tells, which is faster */
+    return !encoded->in_order &&
+           (settled ? jobset_has(&encoded->wanted, job) : sampler_wants(store->env->sampler, job, encoded->id));
+}
+
+/* count_stocks counts the stocks of several jobs in the fiber. It looks at each encoded once for all of them, because
+ * most come from memory. */
+static void count_stocks(const struct encoded_store *store, uint32_t fiber, const uint32_t *jobs, uint32_t n,
+                         uint32_t *stocks)
+{
     const struct fiber_members *members = &store->chunks->fibers[fiber].encoded;
+    memset(stocks, 0, n * sizeof *stocks);
     for (uint32_t at = members->count; at-- > 0;) {
         const struct encoded *encoded = encoded_member(store, members, at);
-        bool settled = encoded->settled == store->changes->end; /* then `wanted` tells, which is faster */
-        stock += !encoded->in_order &&
-                 (settled ? jobset_has(&encoded->wanted, job) : sampler_wants(store->env->sampler, job, encoded->id));
+        for (uint32_t i = 0; i < n; i++)
+            stocks[i] += is_in_stock(store, encoded, jobs[i]);
     }
+}
+
+static uint32_t stock_of(const struct encoded_store *store, uint32_t job, uint32_t fiber)
+{
+    uint32_t stock;
+    count_stocks(store, fiber, &job, 1, &stock);
     return stock;
 }
 
@@ -90,10 +106,11 @@ void encoded_measure_shortage(struct encoded_store *store, const struct group *g
     for (uint32_t i = 0; i < room->n_takers; i++)
         room->stock[i] = family_is_known(job_at(store->jobs, room->takers[i])) ? group->stock_part : group->stock_max;
     for (uint32_t fiber = 0; fiber < room->n_fibers; fiber++) {
+        uint32_t stocks[ENGINE_TAKERS_MAX];
+        count_stocks(store, group->first_fiber + fiber, room->takers, room->n_takers, stocks);
         for (uint32_t i = 0; i < room->n_takers; i++) {
-            uint32_t stock = stock_of(store, room->takers[i], group->first_fiber + fiber);
-            room->left[fiber * room->n_takers + i] = stock < room->stock[i] ? room->stock[i] - stock : 0;
-            stocked[i] = stocked[i] || stock > 0;
+            room->left[fiber * room->n_takers + i] = stocks[i] < room->stock[i] ? room->stock[i] - stocks[i] : 0;
+            stocked[i] = stocked[i] || stocks[i] > 0;
         }
     }
     room->apart = demand_apart(store->jobs, room->takers, room->n_takers, stocked);

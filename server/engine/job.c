@@ -29,10 +29,10 @@ struct job *job_find_name(const struct jobs *jobs, const char *name)
     return NULL;
 }
 
-struct job *job_find_client(const struct jobs *jobs, uint64_t client)
+struct job *job_find_serial(const struct jobs *jobs, uint32_t serial)
 {
     for (uint32_t i = 0; i < jobs->end; i++) {
-        if (job_at(jobs, i)->state != JOB_FREE && job_at(jobs, i)->terms.client == client)
+        if (job_at(jobs, i)->state != JOB_FREE && job_at(jobs, i)->terms.serial == serial)
             return job_at(jobs, i);
     }
     return NULL;

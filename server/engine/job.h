@@ -34,9 +34,8 @@ enum job_state { JOB_FREE, JOB_IDLE, JOB_RUNNING, JOB_FAILED };
 /* The request of JOB_ADD, fixed for the life of the job. */
 struct job_terms {
     char name[ENGINE_NAME_MAX];
-    /* The client of the rank that made the job. It names the job in instance.made_for, even after that rank has
-     * gone. */
-    uint64_t client;
+    uint64_t client; /* the client of the rank that made the job */
+    uint32_t serial; /* No other job that comes has it. It names the job in instance.made_for. */
     const void *dataset;
     struct idset *view;              /* The ids that the job trains on. The job owns it. */
     const struct multiset *multiset; /* how often each comes in an epoch, borrowed; NULL: once */
@@ -187,8 +186,9 @@ struct job {
 /* All jobs, by number. */
 struct jobs {
     struct engine_env *env;
-    struct job *all; /* JOBS_MAX of them, allocated once. A job never moves. */
-    uint32_t end;    /* jobs with this number or a higher one are FREE */
+    struct job *all;   /* JOBS_MAX of them, allocated once. A job never moves. */
+    uint32_t end;      /* jobs with this number or a higher one are FREE */
+    uint32_t n_serial; /* serials that were given */
 };
 
 /* jobs_from returns the first job that is there, from the number `no` on; NULL when there is none. */
@@ -270,8 +270,8 @@ static inline uint64_t job_left(const struct engine_env *env, const struct job *
 
 /* job_find_name returns the job with this name; NULL when there is none. */
 struct job *job_find_name(const struct jobs *jobs, const char *name);
-/* job_find_client returns the job whose first rank was this client; NULL when there is none. */
-struct job *job_find_client(const struct jobs *jobs, uint64_t client);
+/* job_find_serial returns the job with this serial; NULL when it has gone. */
+struct job *job_find_serial(const struct jobs *jobs, uint32_t serial);
 /* job_asked_weight returns what the description asks for, with its 0 read as 1. */
 double job_asked_weight(const struct engine_job_desc *desc);
 /* job_well_formed tells whether all arguments of the description are in their ranges. It does not look at the view. */

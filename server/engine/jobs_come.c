@@ -82,6 +82,7 @@ static int job_make(struct engine *engine, uint32_t no, const struct engine_job_
     *job = (struct job){.state = JOB_IDLE,
                         .no = no,
                         .terms.client = desc->client,
+                        .terms.serial = engine->jobs.n_serial++,
                         .terms.dataset = desc->dataset,
                         .terms.view = view,
                         .terms.multiset = desc->sampled.multiset,

@@ -31,7 +31,7 @@ void jobs_deliver_batch(struct engine *engine, uint32_t no, struct job_queue *qu
             continue;
         outbox->delivered[outbox->n_delivered++] = delivered_entry(&engine->prepared, entry);
         engine->env.counts.delivered_from[entry->level]++;
-        job->tallies.samples_shared += engine->prepared.instances[entry->instance].made_for != job->terms.client;
+        job->tallies.samples_shared += engine->prepared.instances[entry->instance].made_for != job->terms.serial;
         queue_lease_take(&engine->queues, lease, index);
     }
     if (!queue->epoch.done)

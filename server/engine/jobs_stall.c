@@ -16,20 +16,11 @@ static bool asks(const struct job *job, const struct job_queue *queue)
            (queue->next.asked || (job->state == JOB_RUNNING && queue->epoch.credits > 0));
 }
 
-/* first_waiting returns the first entry of the queue that waits for its instance; ENGINE_NONE when none does. */
-static uint32_t first_waiting(const struct engine *engine, const struct job_queue *queue)
-{
-    uint32_t entry = queue->line.first_waiting;
-    while (entry != ENGINE_NONE && engine->queues.entries[entry].state != ENTRY_WAITING)
-        entry = engine->queues.entries[entry].in_line.next;
-    return entry;
-}
-
-static enum engine_stall find_cause(const struct engine *engine, const struct job *job, const struct job_queue *queue)
+static enum engine_stall find_cause(const struct engine *engine, const struct job *job, struct job_queue *queue)
 {
     if (job->state != JOB_RUNNING || queue->next.asked)
         return ENGINE_STALL_RANK;
-    uint32_t entry = first_waiting(engine, queue);
+    uint32_t entry = queue_first_waiting(&engine->queues, queue);
     if (entry == ENGINE_NONE) /* memory that is just being reserved is not lacking */
         return engine->prepared.growth.asked_bytes ? ENGINE_STALL_PREPARE : ENGINE_STALL_ROOM;
     uint32_t task = engine->prepared.instances[engine->queues.entries[entry].instance].task;

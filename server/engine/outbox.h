@@ -24,7 +24,7 @@ struct outbox {
 
 /* outbox_seal ends the step: it gives each PREPARE and DELIVER the pointer to its outputs or entries. */
 void outbox_seal(struct outbox *outbox);
-/* outbox_add adds an action that is all zeros but for its type, and of no job (ENGINE_NONE). */
+/* outbox_add adds an action of no job (ENGINE_NONE). All that actions of its type have is 0. */
 struct engine_action *outbox_add(struct outbox *outbox, enum engine_action_type type);
 
 #endif

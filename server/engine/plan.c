@@ -328,17 +328,26 @@ static void plan_elsewhere(struct plan *plan, struct job *job)
     }
 }
 
-/* find_need plans what needs no draw of a round, and adds the jobs that need one to the set. */
+/* find_need plans what needs no draw of a round, and leaves those of the jobs in the set that need one. A job that
+ * needed none before a round needs none after it: rounds only fill queues. */
 static void find_need(struct plan *plan, struct jobset *need)
 {
-    for (uint32_t job = 0; job < plan->jobs->end; job++) {
-        if (job_at(plan->jobs, job)->state != JOB_RUNNING)
-            continue;
+    JOBSET_EACH(job, need) {
         plan_reserved(plan, job);
         plan_elsewhere(plan, job_at(plan->jobs, job));
-        if (sampler_remaining(plan->env->sampler, job) > 0 && neediest(plan, job_at(plan->jobs, job), false))
-            jobset_add(need, job);
+        if (sampler_remaining(plan->env->sampler, job) == 0 || !neediest(plan, job_at(plan->jobs, job), false))
+            jobset_remove(need, job);
     }
+}
+
+static struct jobset running(const struct jobs *jobs)
+{
+    struct jobset set = {{0}};
+    for (uint32_t job = 0; job < jobs->end; job++) {
+        if (job_at(jobs, job)->state == JOB_RUNNING)
+            jobset_add(&set, job);
+    }
+    return set;
 }
 
 /* place_all places the UNPLACED entries of all running jobs, as far as there is room. */
@@ -355,8 +364,7 @@ static void place_all(struct plan *plan)
 void plan_round(struct plan *plan)
 {
     place_all(plan);
-    for (;;) {
-        struct jobset need = {{0}};
+    for (struct jobset need = running(plan->jobs);;) {
         find_need(plan, &need);
         plan->goes_on = !jobset_empty(&need) && plan->dealt >= DEALT_AT_ONCE;
         if (jobset_empty(&need) || plan->goes_on)

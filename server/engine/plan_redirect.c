@@ -55,12 +55,11 @@ static uint32_t better_instance(const struct plan *plan, uint32_t job, sample_id
         return best;
     if (best == ENGINE_NONE)
         return index;
-    bool ready = instance->state == INSTANCE_READY,
-         best_ready = plan->prepared->instances[best].state == INSTANCE_READY;
-    if (ready != best_ready)
+    const struct instance *other = &plan->prepared->instances[best];
+    bool ready = instance->state == INSTANCE_READY;
+    if (ready != (other->state == INSTANCE_READY))
         return ready ? index : best;
-    return residency_want(plan->prepared->residency, index) < residency_want(plan->prepared->residency, best) ? index
-                                                                                                              : best;
+    return instance->want < other->want ? index : best;
 }
 
 static bool is_ready(const struct plan *plan, uint32_t index)
@@ -72,7 +71,7 @@ static bool is_ready(const struct plan *plan, uint32_t index)
  * such a one. */
 static bool none_is_better(const struct plan *plan, uint32_t best)
 {
-    return is_ready(plan, best) && residency_want(plan->prepared->residency, best) < 2 * DEMAND_NOW;
+    return is_ready(plan, best) && plan->prepared->instances[best].want < 2 * DEMAND_NOW;
 }
 
 /* groups_in_reach returns the number of groups to search for an instance, the pick's own included. A job alone searches
@@ -219,6 +218,7 @@ static void give(struct plan *plan, uint32_t job, sample_id pick, sample_id id, 
     target[job] = id;
     if (id == pick)
         return;
+    encoded_fetch(plan->encoded, id);
     sampler_put_back(plan->env->sampler, job, pick, 1);
     residents_back(plan->residents, job, pick);
     sampler_take(plan->env->sampler, job, id);
@@ -235,6 +235,8 @@ static bool find_residents(const struct plan *plan, const struct pick *pick, str
             continue;
         jobset_add(jobs, job);
         found[job] = find_prepared(plan, job, pick->id);
+        if (found[job] != ENGINE_NONE)
+            samples_fetch(&plan->env->samples, plan->prepared->instances[found[job]].form.id);
         all = all && found[job] != ENGINE_NONE;
     }
     return all;
@@ -252,6 +254,7 @@ void plan_redirect(struct plan *plan, const struct pick *pick, sample_id target[
         target[job] = pick->id;
     if (chunks_fiber_no(plan->chunks, pick->id) == ENGINE_NONE)
         return;
+    encoded_fetch(plan->encoded, pick->id); /* its wants change when the pick goes back */
     if (find_residents(plan, pick, &jobs, found)) {
         JOBSET_EACH(job, &jobs) {
             plan->env->counts.redirected_prepared += plan->prepared->instances[found[job]].form.id != pick->id;

@@ -169,7 +169,7 @@ static bool may_find(const struct prepared *prepared, uint32_t no, const struct 
 {
     const struct job *job = job_at(prepared->jobs, no);
     if (instance->kept)
-        return instance->made_for == job->terms.client && instance->form.variant == job->progress.variant;
+        return instance->made_for == job->terms.serial && instance->form.variant == job->progress.variant;
     return !instance->expected && demand_suits(prepared->jobs, no, &instance->form);
 }
 

@@ -9,6 +9,8 @@
 #ifndef LARDER_SERVER_ENGINE_PREPARED_H
 #define LARDER_SERVER_ENGINE_PREPARED_H
 
+#include <stddef.h>
+
 #include "cache/memory/extent.h"
 #include "cache/memory/layout.h"
 #include "cache/memory/residency.h"
@@ -20,35 +22,45 @@
 
 enum instance_state { INSTANCE_FREE, INSTANCE_MAKING, INSTANCE_READY };
 
-/* One prepared form of a sample. Its number is its index in prepared.instances. */
+#define INSTANCE_BYTES_BITS 46 /* as many as the bytes of an address space take */
+#define INSTANCE_WANT_BITS 10
+#define INSTANCE_WANT_MASK ((1u << INSTANCE_WANT_BITS) - 1)
+
+/* One prepared form of a sample. Its number is its index in prepared.instances. A pick looks at many of them, and in a
+ * large arena each look comes from memory. So all that a look needs lies in the first half, which is one line of the
+ * processor's cache. */
 struct instance {
-    enum instance_state state;
-    bool zoned; /* Its block is a slot of the zone of its size. */
-    bool raw;   /* It is the encoded bytes themselves. */
-    bool sized; /* Others of its pipeline have other lengths. It has no zone. */
+    uint64_t bytes : INSTANCE_BYTES_BITS; /* its length; the block is at least as long */
+    enum instance_state state : 2;
+    bool zoned : 1; /* Its block is a slot of the zone of its size. */
+    bool raw : 1;   /* It is the encoded bytes themselves. */
+    bool sized : 1; /* Others of its pipeline have other lengths. It has no zone. */
     /* It is given for its own sample only, because it is no random sample of its fiber: it was begun for a job in the
      * dataset's order, or lies here since an earlier epoch. */
-    bool alone;
+    bool alone : 1;
     /* Another node prepares it, and may choose another sample for it: until it arrives, no other job can get it. */
-    bool expected;
+    bool expected : 1;
     /* It came for an entry that had no place for it. Until that finds it, nothing pins it, and it may be evicted. */
-    bool kept;
-    uint32_t next;  /* The next instance of the same sample. For an unused place: the next unused one. */
-    uint32_t block; /* Its block of the arena, which it owns. */
+    bool kept : 1;
+    uint16_t want : INSTANCE_WANT_BITS; /* the want that `residency` has of it */
     struct form form;
-    struct jobset wanted; /* the jobs that its want counts */
     uint32_t settled;     /* It has followed all changes before this number. */
+    uint32_t next;        /* The next instance of the same sample. For an unused place: the next unused one. */
+    struct jobset wanted; /* the jobs that its want counts */
+    uint32_t block;       /* Its block of the arena, which it owns. */
     uint32_t arranged;    /* the value of chunks.arranged when it entered its fiber; 0: it is in none */
     uint32_t task;        /* the task that makes it; ENGINE_NONE once it is READY */
     uint32_t waiters;     /* the first entry that waits for it; next_waiter links the others */
     struct link in_zone;  /* unless it is sized: its neighbours in its zone's list `used` or `beside` */
-    uint64_t bytes;       /* its length; the block is at least as long */
     /* Number of instances of the sample begun before it; 0 under SHUFFLE_STRICT with a variant. It is part of the key
      * of the random draws. */
-    uint64_t draw;
-    /* The client of the job that it was begun for. Any other job that gets it shares it. */
-    uint64_t made_for;
+    uint32_t draw;
+    uint32_t made_for; /* The serial of the job that it was begun for. Any other job that gets it shares it. */
 };
+
+_Static_assert(sizeof(struct instance) == 128 && offsetof(struct instance, wanted) == 64,
+               "an instance is two lines of the cache, and a look at it takes one");
+_Static_assert(RESIDENCY_WANT_MAX <= INSTANCE_WANT_MASK, "an instance has room for its want");
 
 /* Slots of one size, into which no other size gets; see prepared_zones.c. Each size that instances have has a zone,
  * perhaps without slots. */
@@ -131,10 +143,7 @@ static inline struct prepared_sample *prepared_sample(const struct prepared *pre
 /* prepared_fetch has the processor fetch an instance that is looked at soon. */
 static inline void prepared_fetch(const struct prepared *prepared, uint32_t index)
 {
-    const char *instance = (const char *)&prepared->instances[index];
-    __builtin_prefetch(instance);
-    __builtin_prefetch(instance + offsetof(struct instance, settled));
-    residency_fetch(prepared->residency, index);
+    __builtin_prefetch(&prepared->instances[index]);
 }
 
 /* Goes over the instances of a sample. The present one may be pinned and changed, but not freed. */

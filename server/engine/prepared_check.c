@@ -10,6 +10,7 @@ static void check_want(const struct prepared *prepared, uint32_t index)
     const struct instance *instance = &prepared->instances[index];
     uint32_t want = residency_want(prepared->residency, index);
     struct jobset wanted;
+    CHECK(instance->want == want);
     CHECK(want / DEMAND_NOW == jobset_count(&instance->wanted));
     CHECK(instance->settled >= prepared->changes->first && instance->settled <= prepared->changes->end);
     if (instance->settled == prepared->changes->end)

@@ -157,8 +157,7 @@ static uint32_t find_victim(struct prepared *prepared)
     after = residency_victim_after(prepared->residency, at);
     for (int compared = 1; compared < REUSE_VICTIMS; compared++) {
         at = after;
-        if (at == RESIDENT_NONE ||
-            residency_want(prepared->residency, at) > residency_want(prepared->residency, victim))
+        if (at == RESIDENT_NONE || prepared->instances[at].want > prepared->instances[victim].want)
             break;
         after = residency_victim_after(prepared->residency, at);
         if (prepared_settle(prepared, at)) /* it is in another list now */
@@ -180,8 +179,7 @@ static bool clear_slot(struct prepared *prepared, const struct claim *claim)
         if (residency_pins(prepared->residency, index) > 0)
             continue;
         prepared_settle(prepared, index);
-        if (victim == RESIDENT_NONE ||
-            residency_want(prepared->residency, index) < residency_want(prepared->residency, victim))
+        if (victim == RESIDENT_NONE || prepared->instances[index].want < prepared->instances[victim].want)
             victim = index;
     }
     if (victim != RESIDENT_NONE)
@@ -258,6 +256,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         return ENGINE_NONE;
     }
     struct prepared_sample *sample = prepared_sample(prepared, id);
+    CHECK(bytes < UINT64_C(1) << INSTANCE_BYTES_BITS);
     *instance = (struct instance){
         .state = INSTANCE_MAKING,
         .zoned = instance->zoned,
@@ -274,7 +273,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         .form.variant = owner->progress.variant,
         .alone = owner->terms.shuffle == SHUFFLE_NONE,
         .settled = prepared->changes->end,
-        .made_for = owner->terms.client};
+        .made_for = owner->terms.serial};
     sample->instances = index;
     if (claim.zone)
         prepared_zone_enter(prepared, claim.zone, index);

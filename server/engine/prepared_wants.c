@@ -28,7 +28,7 @@ void prepared_fiber_leave(struct prepared *prepared, uint32_t index)
 
 bool prepared_is_wanted(const struct prepared *prepared, uint32_t index)
 {
-    return residency_want(prepared->residency, index) >= DEMAND_NOW;
+    return prepared->instances[index].want >= DEMAND_NOW;
 }
 
 bool prepared_is_listed(const struct prepared *prepared, uint32_t index)
@@ -47,6 +47,7 @@ void prepared_set_want(struct prepared *prepared, uint32_t index, uint32_t want)
 {
     bool before = prepared_is_listed(prepared, index);
     residency_set_want(prepared->residency, index, want);
+    prepared->instances[index].want = want & INSTANCE_WANT_MASK;
     bool now = prepared_is_listed(prepared, index);
     if (!before && now)
         prepared_fiber_enter(prepared, index);
@@ -66,7 +67,7 @@ void prepared_left(struct prepared *prepared, uint32_t index, uint32_t job)
     if (!jobset_has(wanted, job))
         return;
     jobset_remove(wanted, job);
-    prepared_set_want(prepared, index, residency_want(prepared->residency, index) - DEMAND_NOW);
+    prepared_set_want(prepared, index, prepared->instances[index].want - DEMAND_NOW);
 }
 
 void prepared_back(struct prepared *prepared, uint32_t index, uint32_t job)
@@ -75,7 +76,7 @@ void prepared_back(struct prepared *prepared, uint32_t index, uint32_t job)
     if (jobset_has(&instance->wanted, job) || !demand_wants_instance(prepared->jobs, job, &instance->form))
         return;
     jobset_add(&instance->wanted, job);
-    prepared_set_want(prepared, index, residency_want(prepared->residency, index) + DEMAND_NOW);
+    prepared_set_want(prepared, index, prepared->instances[index].want + DEMAND_NOW);
 }
 
 /* count_job counts anew whether the job wants the instance. */
@@ -127,7 +128,7 @@ static void follow_one(struct prepared *prepared, uint32_t index, const struct c
 
 bool prepared_follow(struct prepared *prepared, uint32_t index, const struct change *changes, uint32_t count)
 {
-    uint32_t before = residency_want(prepared->residency, index), want = before;
+    uint32_t before = prepared->instances[index].want, want = before;
     bool alone = prepared->instances[index].alone;
     for (uint32_t i = 0; i < count; i++)
         follow_one(prepared, index, &changes[i], &want);

@@ -297,3 +297,12 @@ double queue_dry_ns(const struct job *job, const struct job_queue *queue, uint64
         pace_ns = (double)queue->pace_ns;
     return batches * pace_ns;
 }
+
+uint32_t queue_first_waiting(const struct queues *queues, struct job_queue *queue)
+{
+    uint32_t index = queue->line.first_waiting;
+    while (index != ENGINE_NONE && queues->entries[index].state != ENTRY_WAITING)
+        index = queues->entries[index].in_line.next;
+    queue->line.first_waiting = index;
+    return index;
+}

@@ -294,6 +294,9 @@ bool queue_may_have_batch(const struct job *job, const struct job_queue *queue);
 /* queue_ready_batches returns how many batches the entries that are ready make, for the status. */
 uint32_t queue_ready_batches(const struct queues *queues, const struct job *job, const struct job_queue *queue);
 
+/* queue_first_waiting returns the first entry that is WAITING; ENGINE_NONE when none is. It notes which one. */
+uint32_t queue_first_waiting(const struct queues *queues, struct job_queue *queue);
+
 /* queue_exchange.c */
 /* queue_waiter_add puts the entry on the list of those that wait for its instance. */
 void queue_waiter_add(struct queues *queues, uint32_t entry);

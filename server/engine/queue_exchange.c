@@ -77,10 +77,7 @@ static uint32_t find_waiting(const struct queues *queues, struct job_queue *queu
     uint64_t end = queue == queue_of(queues, ready) ? ready->place_in_line : UINT64_MAX;
     int64_t place = (int64_t)ready->place_in_line - passed(queue_of(queues, ready));
     int64_t most = (int64_t)queue_overtakers_max(job) - job->terms.batch_size - (place > 0 ? place : 0);
-    while (queue->line.first_waiting != ENGINE_NONE &&
-           queues->entries[queue->line.first_waiting].state != ENTRY_WAITING)
-        queue->line.first_waiting = queues->entries[queue->line.first_waiting].in_line.next;
-    uint32_t index = queue->line.first_waiting;
+    uint32_t index = queue_first_waiting(queues, queue);
     for (uint32_t looked = 0; index != ENGINE_NONE && looked < LOOK;
          index = queues->entries[index].in_line.next, looked++) {
         const struct entry *entry = &queues->entries[index];

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/error.h"
+#include "common/vast.h"
 
 enum { SAMPLES_LEAST = 1024, SAMPLES_STEP = 4096 };
 
@@ -13,7 +14,7 @@ int samples_make_room(struct samples *samples, sample_id last)
         ids += ids < SAMPLES_PAGE ? ids : SAMPLES_STEP;
     for (; samples->ids < ids; samples->ids++) {
         struct sample **page = &samples->pages[samples->ids >> SAMPLES_PAGE_BITS];
-        if (!*page && !(*page = malloc(SAMPLES_PAGE * sizeof **page)))
+        if (!*page && !(*page = vast_malloc(SAMPLES_PAGE * sizeof **page)))
             return LARDER_ENOMEM;
         *samples_at(samples, (sample_id)samples->ids) = (struct sample){
             .place = CHUNK_PLACE_NONE, .prepared.instances = ENGINE_NONE, .encoded.encoded = ENGINE_NONE};

@@ -95,7 +95,7 @@ void tasks_on_loaded(struct tasks *tasks, const struct engine_event *event)
     encoded_arrived(tasks->encoded, index, event->loaded.encoded);
     tasks_source_answered(tasks, encoded);
     uint32_t task = encoded->tasks.head;
-    encoded->tasks = LINE_EMPTY;
+    encoded->readers = 0;
     while (task != ENGINE_NONE) {
         uint32_t next = tasks->tasks[task].in_list.next;
         tasks_to_prepare(tasks, task);

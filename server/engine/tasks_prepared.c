@@ -39,7 +39,7 @@ static void output_made(struct tasks *tasks, uint32_t index, uint32_t bytes)
     if (instance->sized && !instance->raw)
         prepared_trim(tasks->prepared, index, bytes);
     uint32_t waiter = prepared_made(tasks->prepared, index);
-    struct job *job = job_find_client(tasks->jobs, tasks->prepared->instances[index].made_for);
+    struct job *job = job_find_serial(tasks->jobs, tasks->prepared->instances[index].made_for);
     if (job)
         job->tallies.instances_prepared++;
     while (waiter != ENGINE_NONE) {
