@@ -216,6 +216,8 @@ class Storage(Case):
     def test_all_files_changed(self):
         """When all files of a dataset have changed, a full class has nothing of it any more: what it has gives place,
         though the dataset's job runs, and the class is as useful as before."""
+        self.tree = shutil.copytree(self.tree, os.path.join(self.folder, "changes"))
+        self.files = files_of(self.tree)
         self.throttle()
         daemon = self.serve(size=self.total // 2)
         loader = self.job(daemon)
