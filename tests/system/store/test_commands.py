@@ -235,13 +235,14 @@ class Commands(Case):
             result = command(*arguments, cwd=self.folder)
             self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
             self.assertRegex(result.stderr, "usage: larder|larder pack: |larder verify: ")
-        inside = os.path.join(tree(COUNT), "store")
+        whole = make_tree(os.path.join(self.folder, "whole"), 20)
+        inside = os.path.join(whole, "store")
         full = os.path.join(self.folder, "full")
         os.mkdir(full)
         with open(os.path.join(full, "mine"), "w") as file:
             file.write("mine")
         for arguments, text in ((("pack", "/no/such/folder", os.path.join(self.folder, "x")), "/no/such/folder"),
-                                (("pack", tree(COUNT), inside), "lies in the source"),
+                                (("pack", whole, inside), "lies in the source"),
                                 (("pack", tree(COUNT), full), "not empty"),
                                 (("pack", tree(COUNT), "/proc/store"), "/proc/store"),
                                 (("verify", "/no/such/store"), "/no/such/store"),
