@@ -38,8 +38,8 @@ class Trainings(ClusterCase):
     def test_two_seeds(self):
         """Each sample is prepared once for both, wherever it was dealt to."""
         self.cluster(2)
-        begin = os.path.join(self.folder, "begin")
-        trainings = [self.training(seed, start_after=begin) for seed in (1, 2)]
+        begin, seen = (os.path.join(self.folder, name) for name in ("begin", "seen"))
+        trainings = [self.training(seed, start_after=begin, pause=[2, seen]) for seed in (1, 2)]
         self.assertTrue(system.until(lambda: all(len(node.status()["jobs"]) == 2 for node in self.nodes), 60))
         with open(begin, "w"):
             pass
@@ -48,6 +48,8 @@ class Trainings(ClusterCase):
         self.assertIn("by homes, 2 wanting it", self.larder(self.nodes[0], "cluster", "status"))
         told = self.larder(self.nodes[0], "explain", next(iter(self.shared(self.nodes[0]))), "--interval", ".2")
         self.assertIn("come from their chunks' homes, because 2 trainings of the cluster want the same.", told)
+        with open(seen, "w"):
+            pass
         for scripts in trainings:
             self.exact(scripts)
         if system.QUIET:
@@ -56,14 +58,17 @@ class Trainings(ClusterCase):
     def test_one_alone(self):
         """Its nodes ask each other for nothing, until another comes. It may come in the middle of an epoch."""
         self.cluster(2)
-        alone = self.training(1)
+        seen = os.path.join(self.folder, "seen")
+        alone = self.training(1, pause=[22, seen])
         self.in_the_middle(alone)
         for node in self.nodes:
             self.assertTrue(system.until(lambda node=node: self.shared(node), 60))
             self.assertEqual(list(self.shared(node).values()), [(False, 1)])
             self.assertEqual(node.status()["cluster"]["requests"], 0)
-        other = self.training(2)
+        other = self.training(2, pause=[2, seen])
         self.assertTrue(system.until(lambda: all((True, 2) in self.shared(node).values() for node in self.nodes), 60))
+        with open(seen, "w"):
+            pass
         self.exact(alone)
         self.exact(other)
         self.assertGreater(sum(node.status()["cluster"]["received"] for node in self.nodes), 0)
