@@ -144,8 +144,9 @@ struct job_turns {
     double effective_weight;            /* the weight that counts, among the running jobs; see tasks_turns.c */
     /* Mean seconds that a worker took for one output of this job; 0 when none was measured. */
     double cost_s;
-    double pace_ns;  /* The mean of the pace_ns of its ranks, of those that are known; 0 when none is known. */
-    uint32_t beside; /* instances that were made for it with other jobs' tasks, less its own tasks since; at least 0 */
+    double pace_ns; /* The mean of the pace_ns of its ranks, of those that are known; 0 when none is known. */
+    /* Instances that were made for it with other jobs' tasks, less its own tasks since; 0 … two batches. */
+    uint32_t beside;
 };
 
 /* The job among its family (family.h): the next member, and the bit that stands for it in `had`. Owner: family. */

@@ -58,6 +58,13 @@ static bool is_due(const struct tasks *tasks, uint32_t no, double limit)
     return limit == INFINITY || its_turn;
 }
 
+/* count_beside counts an instance that is made for the job with another job's task. It stops at two batches: what is
+ * made while the job asks for nothing is not held against it when it goes on. */
+static void count_beside(struct job *job)
+{
+    job->turns.beside += job->turns.beside < 2 * job->terms.batch_size;
+}
+
 /* spare_bytes returns the bytes that are free or hold unwanted instances, less those that queues will claim until they
  * are full. At an epoch's end a queue runs empty, and the next epoch fills it at once. */
 static uint64_t spare_bytes(const struct tasks *tasks)
@@ -93,10 +100,10 @@ void tasks_add_companions(struct tasks *tasks, uint32_t index)
         limit = limit < 0 ? tasks_turn_limit(tasks, task->job) : limit;
         if (!is_due(tasks, job, limit))
             continue;
-        job_at(tasks->jobs, job)->turns.beside++;
         uint32_t instance = prepared_begin_spare(tasks->prepared, job, task->id);
         if (instance == ENGINE_NONE)
             return;
+        count_beside(job_at(tasks->jobs, job));
         spare -= bytes;
         tasks->prepared->instances[instance].task = index;
         task->outputs[task->n_outputs++] = instance;

@@ -435,11 +435,17 @@ static uint32_t task_of(const struct model *model, const struct engine_event *ev
 void model_measure(const struct model *model, struct engine_event *event)
 {
     const struct running_task *task = &model->tasks[task_of(model, event)];
+    uint64_t task_ns = event->prepared.core_ns;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct made *made = task->outputs[i];
         if (model->scenario->sized >> made->pipeline & 1)
             event->prepared.bytes[i] = (uint32_t)scenario_made_bytes(model->scenario, made->pipeline, made->id,
                                                                      made->instance);
+        if (model->scenario->unlike) {
+            uint64_t own_ns = task_ns << 2 * (made->pipeline % 4);
+            event->prepared.own_ns[i] = own_ns < UINT32_MAX ? (uint32_t)own_ns : UINT32_MAX;
+            event->prepared.core_ns += event->prepared.own_ns[i];
+        }
     }
 }
 

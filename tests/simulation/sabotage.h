@@ -77,7 +77,8 @@ enum sabotage_flags {
     KIND(RECORD_WRONG, "record-wrong", R(EXACTLY_ONCE) | R(ORDER), SABOTAGE_OFTEN)                            \
     KIND(TRIM_MORE, "trim-more", R(BYTES) | R(SLOT), SABOTAGE_OFTEN)                                          \
     KIND(TRIM_LESS, "trim-less", R(BYTES), SABOTAGE_OFTEN)                                                    \
-    KIND(RANK_COPY, "rank-copy", R(EXACTLY_ONCE), 0)
+    KIND(RANK_COPY, "rank-copy", R(EXACTLY_ONCE), 0)                                                          \
+    KIND(LOSE_PARTED, "lose-parted", R(STUCK) | R(ENCODED), SABOTAGE_OFTEN)
 
 enum sabotage_kind {
     SABOTAGE_NONE,

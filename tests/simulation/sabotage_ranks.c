@@ -1,7 +1,6 @@
 /* sabotage_ranks.c: wrong deeds to jobs of several ranks. */
 #include <string.h>
 
-#include "server/engine/plan.h"
 #include "tests/simulation/sabotage_priv.h"
 
 /* A job of several ranks whose every batch counts. */
@@ -99,32 +98,4 @@ size_t sabotage_rank(struct sabotage *sabotage, const struct engine_action *acti
         return count;
     out[0] = *action;
     return 1;
-}
-
-/* ── inside the engine: the linker puts this into the place of its function ── */
-
-/* The sabotage of the run; NULL: there is none. */
-static struct sabotage *inside;
-
-void sabotage_inside(struct sabotage *sabotage)
-{
-    inside = sabotage;
-}
-
-struct job_queue *__real_plan_next_copy(const struct job *job, struct job_queue *otherwise, bool *had);
-struct job_queue *__wrap_plan_next_copy(const struct job *job, struct job_queue *otherwise, bool *had);
-
-/* A copy goes to a rank that has had one, although another has not. */
-struct job_queue *__wrap_plan_next_copy(const struct job *job, struct job_queue *otherwise, bool *had)
-{
-    bool wrong = inside && inside->kind == SABOTAGE_RANK_COPY && !inside->done, others[ENGINE_RANKS_MAX];
-    const struct client_plan *plan = wrong ? model_clean_ranks(inside->model, job->no) : NULL;
-    if (plan && !plan->drop_last && plan->n_draws <= plan->n_view * plan->world_size) {
-        for (uint32_t rank = 0; rank < plan->world_size; rank++)
-            others[rank] = !had[rank];
-        struct job_queue *again = __real_plan_next_copy(job, NULL, others);
-        if (again && had[again->rank] && sabotage_take(inside))
-            return again;
-    }
-    return __real_plan_next_copy(job, otherwise, had);
 }

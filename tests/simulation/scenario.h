@@ -133,6 +133,7 @@ struct scenario {
     uint64_t drain_ns;
     uint32_t gather;         /* events of one moment that make one step */
     uint32_t forget_percent; /* of registrations before which the engine forgets chunks, and numbers mean others */
+    bool unlike;             /* own_ns of outputs differ by their pipelines */
     bool restarts;           /* daemons die, and training runs go on from states */
     uint32_t n_groups;
     uint64_t crashes[SCENARIO_CRASHES_MAX]; /* steps that a daemon takes before it dies */
@@ -153,6 +154,8 @@ enum scenario_kind {
     SCENARIO_FORMS = 8,
     /* What most pipelines make differs in length. */
     SCENARIO_RAGGED = 16,
+    /* What pipelines make of one sample takes times far apart. */
+    SCENARIO_UNLIKE = 32,
 };
 
 /* scenario_create: `kind` is of the bits above. */

@@ -12,6 +12,7 @@
  *   … --multisets                     epochs are multisets, see scenario.h; not with --restarts
  *   … --forms                          samples stand in memory in decoded forms, see scenario.h
  *   … --ragged                         samples differ in length, see scenario.h
+ *   … --unlike                         what pipelines make takes times far apart, see scenario.h
  *   … --times                          how long the engine's longest step took
  *   … --check-every K                  engine_check after every K-th step, whatever it costs */
 #include <inttypes.h>
@@ -85,11 +86,11 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
 {
     enum sabotage_kind sabotage = options->world.sabotage;
     char how[96];
-    snprintf(how, sizeof how, "%s%s%s%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
+    snprintf(how, sizeof how, "%s%s%s%s%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
              options->kind & SCENARIO_RESTARTS ? " --restarts" : "",
              options->kind & SCENARIO_MULTISETS ? " --multisets" : "", options->kind & SCENARIO_FORMS ? " --forms" : "",
-             options->kind & SCENARIO_RAGGED ? " --ragged" : "", sabotage ? " --sabotage " : "",
-             sabotage ? sabotage_name(sabotage) : "");
+             options->kind & SCENARIO_RAGGED ? " --ragged" : "", options->kind & SCENARIO_UNLIKE ? " --unlike" : "",
+             sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
     snprintf(replay, sizeof replay,
              "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
              " --verbose --check-every 1%s\n",
@@ -221,6 +222,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->kind |= SCENARIO_FORMS;
         } else if (strcmp(*arg, "--ragged") == 0) {
             options->kind |= SCENARIO_RAGGED;
+        } else if (strcmp(*arg, "--unlike") == 0) {
+            options->kind |= SCENARIO_UNLIKE;
         } else if (strcmp(*arg, "--hash") == 0) {
             options->hash = true;
         } else if (strcmp(*arg, "--regressions") == 0) {

@@ -55,7 +55,7 @@ def mix_of(deal, shuffle, mix):
                               "\"home\": leave one of the two out")
     try:
         part = 0.1 if mix is None else float(mix)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         part = -1.0
     if not 0 <= part <= 1:
         raise InvalidArgument(f"mix is {mix!r}, not a part of the chunks, 0 to 1")

@@ -130,6 +130,7 @@ class DealHome(ClusterCase):
                                ({"deal": "home", "shuffle": "strict"}, "leave one of the two out"),
                                ({"deal": "home", "shuffle": False}, "leave one of the two out"),
                                ({"deal": "home", "mix": 1.5}, "0 to 1"), ({"deal": "home", "mix": "x"}, "0 to 1"),
+                               ({"deal": "home", "mix": 10 ** 400}, "0 to 1"),
                                ({"deal": "home", "mix": float("nan")}, "0 to 1")):
             with self.assertRaisesRegex(larder.InvalidArgument, words):
                 self.loader(daemon, folder, **options)

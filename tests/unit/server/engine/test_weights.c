@@ -294,6 +294,29 @@ static void test_like_neighbours(void **state)
     }
 }
 
+/* A job that paused does not pay for what was made for it meanwhile: when it goes on, its neighbour's decodes serve it
+ * as they did before. */
+static void test_after_pause(void **state)
+{
+    (void)state;
+    struct world *world = world_new_with(256, 6000, SAMPLES);
+    world->decode_ns = MS;
+    world->prepare_ns[0] = world->prepare_ns[1] = MS / 2;
+    add(world, 0, 1, (struct engine_job_desc){.pipeline = 0});
+    uint32_t paused = add(world, 0, 1, (struct engine_job_desc){.pipeline = 1});
+    run_for(world, 2000 * MS); /* until costs are known */
+    world->idle[paused] = true;
+    run_for(world, 10000 * MS);
+    world->idle[paused] = false;
+    play_next(&world->play, paused, 0, world->epoch[paused], 2);
+    run_for(world, 1000 * MS); /* it takes what was made for it */
+    forget(world);
+    run_for(world, 4000 * MS);
+    for (uint32_t job = 0; job < 2; job++)
+        assert_true((double)world->decodes < 1.1 * (double)world->delivered[job]);
+    world_free(world);
+}
+
 /* Jobs that share what is prepared pay for it together: against a third with samples of its own they are as one job
  * with both weights, and a heavy one does not wait in a light one's line. */
 static void test_shared(void **state)
@@ -382,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_dear_neighbour),
         cmocka_unit_test(test_like_neighbours),
+        cmocka_unit_test(test_after_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
