@@ -60,8 +60,12 @@ def from_torchvision(compose):
     where Larder's would mean something else: larder.split then takes what there is before it.
     """
     walk = _Walk(_flat(compose))
-    for position, transform in enumerate(walk.list):
-        walk.take(position, transform)
+    try:
+        for position, transform in enumerate(walk.list):
+            walk.take(position, transform)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{error}. larder.split(compose) takes what stands before it, and gives the rest to the "
+                              "script") from None
     steps = walk.end()
     _tell_cost(steps)
     return steps
@@ -91,8 +95,16 @@ def split(compose):
     if count == len(listed):
         return steps, None
     if not any(_makes_size(step.spec) for step in steps):
-        return [], Rest(listed, why, False)
+        return [], Rest(listed, f"{why}; {_sizeless(listed[:count])}", False)
     return steps, Rest(listed[count:], why, walk.is_tensor)
+
+
+def _sizeless(before):
+    """Why a list that begins so is left to the script as a whole."""
+    names = ", ".join(map(_label, before))
+    leaves = f"{names} before transform {len(before)} leaves images of different sizes" if before else \
+        "nothing stands before it"
+    return f"{leaves}, so the pipeline is [] and each script decodes for itself: put a crop there"
 
 
 def _makes_size(step):
@@ -205,8 +217,7 @@ class _Walk:
         return self._steps if self._fan is None else [transforms.View([*begin, *self._steps]) for begin in self._fan]
 
     def _refuse(self, why):
-        raise InvalidArgument(f"{self._where}: {why}. larder.split(compose) takes what stands before it, and gives the "
-                              "rest to the script")
+        raise InvalidArgument(f"{self._where}: {why}")
 
     def _fan_out(self, name, transform):
         """The corners and the middle; of TenCrop also those of the mirrored image."""

@@ -23,6 +23,7 @@ from ._dataset import BatchSampler, Content, Dataset, Sampler
 from ._epoch import Batch, Epoch  # noqa: F401 - Batch is handed on
 from ._job import Job
 from ._own import Own
+from ._rest import Rest
 from ._samples import Samples
 from .errors import EpochsOver, InvalidArgument
 
@@ -217,6 +218,8 @@ class Loader:
             raise
         self._warn_empty(3)
         self._content.warn_flat(3)
+        if pipeline == [] and isinstance(transform, Rest):
+            warnings.warn(f"nothing of these transforms is shared: {transform.why}", stacklevel=2)
 
     def _reset(self, asked, schedule):
         self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid, schedule)

@@ -179,9 +179,15 @@ class FromTorchvision(Case):
         pipeline, rest = larder.split([flip, made("CenterCrop", size=4), own, flip])
         self.assertEqual([step.name for step in pipeline], ["random_horizontal_flip", "center_crop"])
         self.assertEqual(rest.transforms, [own, flip])
-        self.assertRegex(rest.why, "transform 2, Mine: Larder has no operator for it")
+        self.assertEqual(rest.why, "transform 2, Mine: Larder has no operator for it")
         pipeline, rest = larder.split([flip, own, made("CenterCrop", size=4)])  # nothing gives the batches a size
         self.assertEqual((pipeline, len(rest.transforms)), ([], 3))
+        self.assertEqual(rest.why, "transform 1, Mine: Larder has no operator for it; RandomHorizontalFlip before "
+                                   "transform 1 leaves images of different sizes, so the pipeline is [] and each "
+                                   "script decodes for itself: put a crop there")
+        self.assertEqual(larder.split([own])[1].why,
+                         "transform 0, Mine: Larder has no operator for it; nothing stands before it, so the pipeline "
+                         "is [] and each script decodes for itself: put a crop there")
         choice = made("RandomChoice", transforms=[made("Resize", size=(4, 4)), made("CenterCrop", size=4)], p=None)
         self.assertEqual(len(larder.split([choice, own])[0]), 1)
         crop = made("CenterCrop", size=4)

@@ -1,6 +1,7 @@
 """What the script itself does with batches, last of all: transform=, collate_fn= and what larder.split leaves."""
 
 import pickle
+import warnings
 
 import numpy as np
 
@@ -125,8 +126,10 @@ class Own(Case):
         self.assertEqual(len(pipeline), 1)
         mirrored = {}
         for output in ("torch", "numpy"):  # both give tensors, since ToTensor is the last
-            with self.loader(daemon, self.dataset, 10, pipeline, shuffle="none", transform=rest,
-                             output=output) as loader:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # for what is left of these, the daemon decodes
+                loader = self.loader(daemon, self.dataset, 10, pipeline, shuffle="none", transform=rest, output=output)
+            with loader:
                 mirrored[output] = torch.cat([images for images, *_ in loader])
         plain = torch.cat([torch.from_numpy(images) for images, *_ in self.epoch(daemon)])
         wanted = plain.permute(0, 3, 1, 2).flip(-1).float() / 255
@@ -134,7 +137,9 @@ class Own(Case):
             self.assertTrue(torch.equal(images, wanted))
         pipeline, rest = larder.split(tv.Compose([Mine(), *listed]))
         self.assertEqual(pipeline, [])
-        with self.loader(daemon, self.dataset, 10, pipeline, shuffle="none", transform=rest) as loader:
+        with self.assertWarnsRegex(UserWarning, "nothing of these transforms is shared: transform 0, Mine: .*a crop"):
+            loader = self.loader(daemon, self.dataset, 10, pipeline, shuffle="none", transform=rest)
+        with loader:
             decoded = torch.cat([images for images, *_ in loader])
         difference = (decoded - plain.permute(0, 3, 1, 2).float() / 255).abs().max().item()
         self.assertLess(difference, 1.5 / 255)  # mirrored twice, and resized in between
