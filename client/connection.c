@@ -170,8 +170,8 @@ void connection_alarm(struct connection *connection, uint64_t at_ns)
 static int gone(const struct connection *connection, struct error *err)
 {
     return error_set(err, LARDER_EGONE,
-                     "the daemon at %s has gone away or closed this connection: its log says why; start it again if "
-                     "need be",
+                     "the daemon at %s has gone away or closed this connection (its log says why, unless it was "
+                     "killed); start it again if need be",
                      connection->path);
 }
 

@@ -235,8 +235,9 @@ static int give_up(struct larder_loader *loader, int rc)
     const char *path = loader->connection.path;
     if (loader->link.comebacks >= COMEBACKS_MAX)
         rc = error_set(&loader->error, LARDER_EGONE,
-                       "the daemon at %s went %d times without having sent a batch: its log says why", path,
-                       COMEBACKS_MAX);
+                       "the daemon at %s went %d times without having sent a batch (its log says why, unless it was "
+                       "killed)",
+                       path, COMEBACKS_MAX);
     else if (is_passing(loader, rc) || rc == LARDER_ETIMEOUT)
         error_prefix(&loader->error, rc, "the daemon at %s has gone, and none took this job over within %lld ms", path,
                      (long long)loader->asked.reconnect_ms);

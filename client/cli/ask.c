@@ -57,25 +57,23 @@ static int fail_gone(const struct cli_peer *peer, struct error *err)
     char session[SOCKET_PATH_MAX], why[LAST_WORD_BYTES], when[40] = "";
     time_t seconds;
     struct tm tm;
-    size_t len = strlen(peer->path) - strlen(".control");
-    snprintf(session, sizeof session, "%.*s", (int)len, peer->path);
+    snprintf(session, sizeof session, "%.*s", (int)(strlen(peer->path) - strlen(".control")), peer->path);
     if (last_word_read(session, &seconds, why) && localtime_r(&seconds, &tm) &&
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &tm))
         return error_set(
             err, LARDER_EGONE,
             "no daemon answers at %s: the last one ended at %s, because %s. The next script at the default "
-            "socket starts another; else start one with larderd. What jobs did before is then told again",
-            peer->path, when, why);
+            "socket starts another; else start one with larderd. `larder history` then shows the earlier jobs",
+            session, when, why);
     if (access(peer->path, F_OK) == 0)
         return error_set(err, LARDER_EGONE,
                          "no daemon answers at %s: the last one was killed, or ran out of memory, for it left its "
                          "socket and no word. The next script at the default socket starts another; else start one "
-                         "with larderd. What jobs did before is then told again",
-                         peer->path);
+                         "with larderd. `larder history` then shows the earlier jobs",
+                         session);
     return error_set(
         err, LARDER_EGONE,
-        "no daemon answers at %s: start one with larderd, or name its socket with --socket or LARDER_SOCKET",
-        peer->path);
+        "no daemon answers at %s: start one with larderd, or name its socket with --socket or LARDER_SOCKET", session);
 }
 
 static int fail_nng(const struct cli_peer *peer, int rv, struct error *err)

@@ -176,7 +176,8 @@ static void print_together(const json_t *jobs)
     }
     if (json_array_size(jobs) < 2 || delivered <= 0)
         return;
-    printf("together %zu jobs got %s samples, for which %s were prepared: %.2f for each, %.0f%% less than one by one\n",
+    printf("together %zu jobs got %s samples, for which %s were prepared: %.2f for each, %.0f%% less than preparing "
+           "every one of them\n",
            i, cells_count(delivered, count), cells_count(prepared, made), prepared / delivered,
            100 * fmax(0, 1 - prepared / delivered));
 }

@@ -20,7 +20,9 @@ _GET_SEALS = getattr(fcntl, "F_GET_SEALS", 1034)
 
 def gone(path):
     """The error for a connection that has ended."""
-    error = DaemonGone(f"the daemon at {path} has gone away: its log says why")
+    log = f"{path}.log" if os.path.exists(f"{path}.log") else ""  # of one that a script started
+    error = DaemonGone(f"the daemon at {path} has gone away (its log{log and ', ' + log + ','} says why, unless it was "
+                       "killed)")
     error.lost = True
     return error
 

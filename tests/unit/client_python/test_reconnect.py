@@ -456,9 +456,15 @@ class NoDaemon(Reconnecting):
         iterator = iter(loader)
         next(iterator)
         self.replace()
-        with self.assertRaisesRegex(larder.DaemonGone, "has gone away"):
+        with self.assertRaisesRegex(larder.DaemonGone, r"has gone away \(its log says why, unless it was killed\)"):
             list(iterator)
         self.assertEqual(len(indices_of(loader)), 60)
+        with open(self.path + ".log", "w"):  # of a daemon that a script has started
+            iterator = iter(loader)
+        next(iterator)
+        self.replace()
+        with self.assertRaisesRegex(larder.DaemonGone, f"has gone away .its log, {self.path}.log, says why, unless"):
+            list(iterator)
         self.assertEqual((self.told, loader.stats()["reconnects"]), ([], 0))
         for wrong in (-1, "x", None, float("nan")):
             with self.assertRaisesRegex(larder.InvalidArgument, "reconnect is"):

@@ -42,7 +42,7 @@ try:
 except larder.LarderError as error:
     print(error)
 said = subprocess.run(["{INSIDE}/bin/larder", "ping"], stderr=subprocess.PIPE, text=True).stderr
-path = re.search(r"answers at (.*?)\\.control", said)
+path = re.search(r"answers at (.*?): ", said)
 print(path[1] if path else said.strip().replace("larder: ", "", 1))
 """
 

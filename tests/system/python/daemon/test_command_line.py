@@ -78,7 +78,7 @@ class CommandLine(Case):
             self.assertEqual((result.returncode, result.stdout), (USAGE, ""), words)
             self.assertIn(text, result.stderr, words)
             self.assertEqual(len(result.stderr.splitlines()), 1, words)
-        self.assertIn("x.control", run("--socket=x", "ping").stderr)
+        self.assertIn("no daemon answers at x: ", run("--socket=x", "ping").stderr)
 
     def completed(self, *words):
         """What bash offers for the last word. The program is not in PATH."""

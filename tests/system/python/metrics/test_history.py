@@ -121,7 +121,8 @@ class History(Case):
         self.assertEqual(self.larder("history", "nobody", "ghost").stdout, "no such job was here\n")
         self.assertEqual(self.larder("history", "--since", "25:00").returncode, 2)
         got, made = (sum(job[key] for job in chosen) for key in ("delivered", "prepared"))
-        together = f"together 2 jobs got {got:,} samples, for which {made:,} were prepared: {made / got:.2f} for each"
+        together = f"together 2 jobs got {got:,} samples, for which {made:,} were prepared: {made / got:.2f} for each" \
+                   f", {max(0, 100 * (1 - made / got)):.0f}% less than preparing every one of them\n"
         self.assertIn(together, self.larder("history", "short", "killed").stdout)
         self.assertEqual([event["kind"] for event in after["events"] if not event["job"]], 2 * ["daemon started"])
         self.assertEqual(self.train("running", epochs=1).wait(), 0)

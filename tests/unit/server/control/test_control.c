@@ -48,7 +48,7 @@ static void test_no_daemon(void **state)
     (void)state;
     char expected[256];
     struct peer peer;
-    snprintf(expected, sizeof expected, "larder: no daemon answers at %s: start one with larderd, ", control_path);
+    snprintf(expected, sizeof expected, "larder: no daemon answers at %s: start one with larderd, ", session_path);
     assert_int_equal(run_larder("ping", NULL, NULL), 3);
     assert_output(expected);
     assert_string_equal(start_daemon(&peer), "listening\n");
@@ -58,7 +58,7 @@ static void test_no_daemon(void **state)
     close(peer.from);
     assert_int_equal(access(control_path, F_OK), 0); /* its socket file is still there */
     assert_int_equal(run_larder("status", NULL, NULL), 3);
-    snprintf(expected, sizeof expected, "larder: no daemon answers at %s: the last one was killed, ", control_path);
+    snprintf(expected, sizeof expected, "larder: no daemon answers at %s: the last one was killed, ", session_path);
     assert_output(expected);
 }
 
