@@ -21,7 +21,8 @@ static uint64_t for_reads(const struct encoded_store *store)
  * more. */
 static uint64_t busy_bytes(const struct encoded_store *store)
 {
-    return store->pinned_bytes - (store->next.known ? 0 : store->kept_pinned_bytes);
+    uint64_t stays = store->next.known ? 0 : store->kept_pinned_bytes; /* as read: a form may take less */
+    return store->pinned_bytes > stays ? store->pinned_bytes - stays : 0;
 }
 
 /* left_by_others returns the bytes that reads may have, less what is in flight from other datasets. */

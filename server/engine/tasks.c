@@ -121,18 +121,29 @@ static bool may_stay(const struct tasks *tasks, const struct task *task, uint32_
     return false;
 }
 
+/* wants_encoded tells whether a job that waits for the output needs the encoded bytes. */
+static bool wants_encoded(const struct tasks *tasks, uint32_t output)
+{
+    bool wants = false;
+    WAITERS_OF(tasks->queues, output, at)
+        wants = wants || job_at(tasks->jobs, tasks->queues->entries[at].job)->terms.needs_encoded;
+    return wants;
+}
+
 void tasks_part(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
     double limit = task->n_outputs > 1 ? tasks_turn_limit(tasks, task->job) : INFINITY;
-    struct task later = {.id = task->id, .encoded = task->encoded, .needs_encoded = task->needs_encoded};
+    struct task later = {.id = task->id, .encoded = task->encoded};
     uint32_t stay = 0;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         uint32_t output = task->outputs[i];
-        if (limit == INFINITY || may_stay(tasks, task, output, limit))
+        if (limit == INFINITY || may_stay(tasks, task, output, limit)) {
             task->outputs[stay++] = output;
-        else
+        } else {
             later.outputs[later.n_outputs++] = output;
+            later.needs_encoded = later.needs_encoded || wants_encoded(tasks, output);
+        }
     }
     task->n_outputs = stay;
     if (later.n_outputs == 0)
