@@ -251,7 +251,7 @@ static void say_gone(const struct measured *m, struct explanation *out)
     out->cause = "gone";
     SAY(out->why, "no script of %s is there: all that were have ended, and the daemon keeps it for limits.rank_timeout",
         name_of(m->job, name));
-    SAY(out->change, "start its rank%s %s again", strchr(ranks, ',') ? "s" : "", *ranks ? ranks : "0");
+    SAY(out->change, "start rank%s %s", strchr(ranks, ',') ? "s" : "", *ranks ? ranks : "0");
     SAY(out->figure, "0 of %zu ranks are there", all);
 }
 
@@ -264,7 +264,9 @@ static void say_new(const struct measured *m, struct explanation *out)
     SAY(out->figure, "%.0f samples delivered", cells_field(m->job, "delivered"));
 }
 
-static void say_rank(const struct measured *m, struct explanation *out)
+/* say_rank tells of ranks that are away or late. `share` is the job's row of the cluster's status: it has a spread if
+ * the scripts have said that other ranks are at other nodes. */
+static void say_rank(const struct measured *m, const json_t *share, struct explanation *out)
 {
     char name[CELL_BYTES], ranks[CELL_BYTES];
     size_t all = json_array_size(json_object_get(m->job, "queues"));
@@ -272,7 +274,10 @@ static void say_rank(const struct measured *m, struct explanation *out)
     out->cause = "rank";
     if (away) {
         SAY(out->why, "%s waits for ranks that are not there: %s", name_of(m->job, name), ranks);
-        SAY(out->change, "start rank %s", ranks);
+        SAY(out->change, "start rank%s %s", away > 1 ? "s" : "", ranks);
+        if (!json_is_string(json_object_get(share, "spread")))
+            SAY(out->change, "start rank%s %s; if %s on another machine, give local_world_size=", away > 1 ? "s" : "",
+                ranks, away > 1 ? "they run" : "it runs");
         SAY(out->figure, "%zu of %zu ranks are missing", away, all);
         return;
     }
@@ -552,14 +557,15 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
     const char *cause = m.state.cause;
     const json_t *full = full_queue(&m);
     *out = (struct explanation){.waits = m.state.waits, .known = m.state.known};
-    say_where(&m, share_of(facts->now, job), out);
+    const json_t *share = share_of(facts->now, job);
+    say_where(&m, share, out);
     say_home(&m, out);
     if (strcmp(cause, "storage") == 0)
         say_storage(&m, out);
     else if (strcmp(cause, "gone") == 0)
         say_gone(&m, out);
     else if (strcmp(cause, "rank") == 0)
-        say_rank(&m, out);
+        say_rank(&m, share, out);
     else if (full && (strcmp(cause, "script") == 0 || strcmp(cause, "training") == 0))
         say_full(&m, full, out);
     else if (strcmp(cause, "script") == 0)

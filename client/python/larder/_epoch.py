@@ -80,6 +80,8 @@ class _Batches:
         began = time.monotonic()
         try:
             session.wait(self._loader._timeout_s)
+        except Timeout as error:
+            raise Timeout(f"{error}{self._loader._ranks_away()}") from None
         finally:
             self._loader._counts["wait_s"] += time.monotonic() - began
 

@@ -397,6 +397,21 @@ class Loader:
             self._told = row, now + max(_TOLD_S, 50 * (now - began))  # who trains waits little for it
         return row
 
+    def _ranks_away(self):
+        """What the daemon tells of ranks that keep the others waiting, to be put behind a Timeout's text."""
+        asked = self._job.asked
+        if asked.world_size == 1:
+            return ""
+        try:
+            away = [str(queue["rank"]) for queue in self._row()["queues"] if not (queue["attached"] or queue["done"])]
+        except (KeyError, TypeError):
+            return ""  # it tells nothing, or is an older one
+        if not away:
+            return ""
+        text, verb = (f": ranks {', '.join(away)} are not here", "they run") if away[1:] else \
+            (f": rank {away[0]} is not here", "it runs")
+        return text if asked.local_world_size else f"{text}; if {verb} on another machine, give local_world_size="
+
     def _lost_more(self, lost):
         """So many samples of the epoch are left out now. The log is told of the first, and whenever they have
         doubled."""

@@ -3,12 +3,13 @@ that were faster may have ended, and do not come to the next daemon."""
 
 import collections
 import os
+import re
 import subprocess
 import threading
 
 import above  # noqa: F401
 import system
-from system import BIN, PIPELINE, SLOW, larder
+from system import BIN, PIPELINE, SLOW, larder, until
 
 COUNT, BATCH = 203, 8  # which neither ranks nor batches divide
 CONFIG = system.CONFIG + f"limits:\n  rank_timeout: {int(60 * SLOW)}\n"
@@ -157,6 +158,25 @@ class LoneRanks(system.Case):
         self.served = self.daemon(system.CONFIG + "limits:\n  rank_timeout: 1\n")  # in which one rank alone comes
         with self.assertRaisesRegex(larder.Timeout, "rank 1 of 2 has not come"):
             list(iterators[0])
+
+    def test_one_that_never_came(self):
+        """A Timeout in the second epoch, which waits for all, names the ranks that have not come, and how to say that
+        they are at another node."""
+        give = "on another machine, give local_world_size="
+        for world, options, text in ((2, {}, f"rank 1 is not here; if it runs {give}$"),
+                                     (3, {}, f"ranks 1, 2 are not here; if they run {give}$"),
+                                     (4, {"local_world_size": 2}, "rank 1 is not here$")):
+            loader = self.loader(self.served, self.data, BATCH, PIPELINE, rank=0, world_size=world, name=f"of-{world}",
+                                 **options)
+            list(loader)
+            iterator, loader._timeout_s = iter(loader), 0.1
+            self.assertTrue(until(lambda: re.search(f"a batch did not come in time .*: {text}", self.late(iterator)),
+                                  60 * SLOW), self.late(iterator))  # a busy daemon may not tell at once
+
+    def late(self, iterator):
+        with self.assertRaises(larder.Timeout) as caught:
+            next(iterator)
+        return str(caught.exception)
 
 
 if __name__ == "__main__":

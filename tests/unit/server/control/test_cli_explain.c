@@ -308,13 +308,14 @@ static void names_ranks(void **state)
     struct explanation told = explained(&made, 0);
     assert_string_equal(told.cause, "rank");
     assert_non_null(strstr(told.why, "2, 3"));
+    assert_string_equal(told.change, "start ranks 2, 3; if they run on another machine, give local_world_size=");
     assert_non_null(strstr(told.figure, "2 of 4 ranks are missing"));
     assert_true(told.waits > 0.89 && told.waits < 0.91);
     made.ranks_there = 0;
     told = explained(&made, 0);
     assert_string_equal(told.cause, "gone");
     assert_non_null(strstr(told.why, "no script of a is there"));
-    assert_string_equal(told.change, "start its ranks 0, 1, 2, 3 again");
+    assert_string_equal(told.change, "start ranks 0, 1, 2, 3");
     assert_string_equal(told.figure, "0 of 4 ranks are there");
 }
 
