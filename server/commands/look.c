@@ -133,6 +133,9 @@ static int print_look(const struct dataset *dataset, bool sounds, struct error *
             puts("         tar is a poor home for small images: larder pack makes a smaller store of them");
     }
     print_classes(dataset);
+    if (is_tar(&look) && dataset_classes(dataset) == 1 && strcmp(dataset_class(dataset, 0), "unlabelled") == 0)
+        puts("         every label is 0: give labels=\"json:KEY\" or labels of your own, or labels=\"none\" if there "
+             "are none");
     if (sounds)
         look_at_sounds(dataset);
     else if (!look.shards && !packing.packed)

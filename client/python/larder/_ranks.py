@@ -182,6 +182,8 @@ def _launch():
     """What the processes of this launch have in common, and no other launch of this machine; "" where nothing is."""
     given = os.environ.get
     address, port, run = given("MASTER_ADDR", ""), given("MASTER_PORT", ""), given("TORCHELASTIC_RUN_ID", "")
+    if run == "none":  # as torchrun says where it was given none
+        run = ""
     if run or (address and port):
         return f"{run or 'ranks'}-{address}:{port}"[:96]
     if given("SLURM_JOB_ID") and given("SLURM_STEP_ID"):

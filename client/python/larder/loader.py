@@ -374,8 +374,8 @@ class Loader:
         ago: seconds by cause, since the daemon has the job. Together they are less than wait_s, which also has the
         time that the request and the answer of each batch take, and until the machine runs this script again. load:
         samples had still to be read; prepare: to be decoded and augmented; room: the arena was full; rank: other ranks
-        were late. None where the daemon does not tell: it has not been asked for an epoch yet, its control socket is
-        off, or it is another user's."""
+        were late. None where the daemon does not tell: it has not been asked for an epoch yet, the job has ended with
+        its last epoch, the control socket is off, or the daemon is another user's."""
         row = self._row()
         stall = None
         if row is not None:

@@ -234,10 +234,15 @@ class Ranks(system.Case):
     def test_from_the_environment(self):
         """What torchrun, srun or mpirun sets makes a loader a rank, and the launch gives all of them one name."""
         daemon, folder = self.daemon(), system.tree(96)
-        for rank_is, size_is, launch in (
-                ("RANK", "WORLD_SIZE", {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29512"}),
-                ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}),
-                ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE": "prte-node-12@1"})):
+        torchrun = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29512"}
+        for rank_is, size_is, launch, name in (
+                ("RANK", "WORLD_SIZE", torchrun, "ranks-127.0.0.1:29512-1"),
+                ("RANK", "WORLD_SIZE", {**torchrun, "TORCHELASTIC_RUN_ID": "none", "MASTER_PORT": "29513"},
+                 "ranks-127.0.0.1:29513-1"),
+                ("RANK", "WORLD_SIZE", {**torchrun, "TORCHELASTIC_RUN_ID": "mine"}, "mine-127.0.0.1:29512-1"),
+                ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}, "slurm-77.0-1"),
+                ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE": "prte-node-12@1"},
+                 "prte-node-12@1-1")):
             names = []
             for rank in range(2):
                 with mock.patch.dict(os.environ, {rank_is: str(rank), size_is: "2", **launch}):
@@ -245,7 +250,7 @@ class Ranks(system.Case):
                     loader = self.loader(daemon, folder)
                 self.assertEqual((loader.rank, loader.world_size), (rank, 2))
                 names.append(loader.name)
-            self.assertEqual(names[0], names[1])
+            self.assertEqual(names, [name, name])
             queues = daemon.jobs()[names[0]]["queues"]
             self.assertEqual([(queue["rank"], queue["attached"]) for queue in queues], [(0, True), (1, True)])
 

@@ -232,6 +232,8 @@ class Shards(Case):
         self.assertIn("10 classes: 0, 1, 2, ...\ncolumns  cls\nreading  mixed (samples of a class do not lie side by "
                       "side): one read brings 64 samples\n", mixed)
         self.assertNotIn("damaged", mixed)
+        self.assertNotIn("every label is 0", mixed)
+        self.assertIn("1 class: unlabelled\n         every label is 0: give labels=", look(f"{self.text}#labels=none"))
         self.order.sort()
         for number in range(SHARDS):
             self.write(number)
