@@ -205,11 +205,7 @@ def larder_orders(daemons, folder, count, options):
     if options.deal:
         orders = [dealt_order(daemons, folder, options.first + number, options) for number in range(runs)]
     for first in range(0, 0 if options.deal else runs, JOBS):
-        threads = [threading.Thread(target=job, args=(first + n, options.pace / 1000 * (1 + n))) for n in range(JOBS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(job, [(first + n, options.pace / 1000 * (1 + n)) for n in range(JOBS)])
     if errors:
         raise errors[0]
     for order in orders:
@@ -217,6 +213,15 @@ def larder_orders(daemons, folder, count, options):
             if not np.array_equal(np.sort(epoch), np.arange(count)):
                 raise SystemExit("an epoch was not exactly once")
     return orders[:runs]
+
+
+def together(function, calls):
+    """Calls the function with each of the arguments, all at the same time, and waits for all."""
+    threads = [threading.Thread(target=function, args=arguments) for arguments in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def dealt_order(daemons, folder, number, options):
@@ -232,11 +237,7 @@ def dealt_order(daemons, folder, number, options):
         except Exception as error:  # noqa: BLE001 - told by the main thread
             errors.append(error)
 
-    threads = [threading.Thread(target=rank_of, args=(rank,)) for rank in range(len(daemons))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(rank_of, [(rank,) for rank in range(len(daemons))])
     if errors:
         raise errors[0]
     return [np.concatenate([part for step in zip(*epoch) for part in step]) for epoch in zip(*batches)]

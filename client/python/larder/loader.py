@@ -380,8 +380,9 @@ class Loader:
         stall = None
         if row is not None:
             try:
-                stall = dict(row["queues"][self._job.asked.rank]["stall_s"])
-            except (KeyError, IndexError, TypeError, ValueError):
+                stall = next((dict(queue["stall_s"]) for queue in row["queues"]
+                              if queue["rank"] == self._job.asked.rank), None)
+            except (KeyError, TypeError, ValueError):
                 pass  # an older daemon
         return dict(self._counts, reconnects=self._job.link.reconnects, stall=stall)
 

@@ -96,7 +96,8 @@ class SeveralNodes(system.Case):
 
     def test_state_between_epochs(self):
         """The state of all ranks is refused inside an epoch, since no node knows what the others' ranks have had. After
-        an epoch it is that of the next one, and a job with ranks elsewhere goes on from it."""
+        an epoch it is that of the next one, and a job with ranks elsewhere goes on from it. A rank that is not the
+        job's first is told why it waits."""
         daemon, folder = self.daemon(), system.tree(64)
         options = {"batch_size": 8, "rank": 1, "world_size": 2, "local_world_size": 1, "name": "s", "epochs": 4}
         with self.loader(daemon, folder, **options) as loader:
@@ -104,6 +105,7 @@ class SeveralNodes(system.Case):
             next(batches)
             with self.assertRaisesRegex(larder.LarderError, "several nodes.*gather_state"):
                 loader.state_dict()
+            self.assertTrue(system.until(lambda: loader.stats()["stall"], 10))
             for _ in batches:
                 pass
             state = loader.state_dict()
