@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
@@ -303,6 +304,17 @@ class Case(unittest.TestCase):
         daemon = Daemon(folder, config)
         self.addCleanup(daemon.stop)
         return daemon
+
+    @staticmethod
+    def ranks_at(daemons, split):
+        """The daemon of each rank of a training, split[i] of them at daemons[i]; until the next one is asked for, the
+        environment says which rank it is."""
+        for number, (daemon, here) in enumerate(zip(daemons, split)):
+            for local in range(here):
+                environment = {"RANK": str(sum(split[:number]) + local), "WORLD_SIZE": str(sum(split)),
+                               "LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(here)}
+                with mock.patch.dict(os.environ, environment):
+                    yield daemon
 
     def script(self, daemon, **options):
         script = Script(daemon.socket if daemon else None, **options)

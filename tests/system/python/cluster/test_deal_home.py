@@ -3,7 +3,6 @@
 import os
 import subprocess
 from collections import Counter
-from unittest import mock
 
 import above  # noqa: F401
 import system
@@ -14,28 +13,11 @@ EPOCHS = 3
 COUNT = 2000
 
 
-
 class DealHome(ClusterCase):
-    def node(self, config=system.CONFIG):
-        """A daemon of no cluster, in a folder of its own."""
-        folder = os.path.join(self.folder, f"node-{len(os.listdir(self.folder))}")
-        os.mkdir(folder)
-        daemon = system.Daemon(folder, config)
-        self.addCleanup(daemon.stop)
-        return daemon
-
     def training(self, daemons, split, **options):
         """A script a rank; split[i] of them at daemons[i]."""
         options = {"batch_size": 16, "epochs": EPOCHS, "name": "train", "deal": "home", **options}
-        scripts, world_size = [], sum(split)
-        for daemon, here in zip(daemons, split):
-            first = len(scripts)
-            for local in range(here):
-                environment = {"RANK": str(first + local), "WORLD_SIZE": str(world_size), "LOCAL_RANK": str(local),
-                               "LOCAL_WORLD_SIZE": str(here)}
-                with mock.patch.dict(os.environ, environment):
-                    scripts += self.scripts([daemon], **options)
-        return scripts
+        return [script for daemon in self.ranks_at(daemons, split) for script in self.scripts([daemon], **options)]
 
     def exact(self, scripts, drop_last=False, epochs=EPOCHS, copies=1):
         """Each epoch: each rank as many samples, and together each as often as it should come, but for repeats that

@@ -20,15 +20,7 @@ class SeveralNodes(system.Case):
         """A script a rank; split[i] of them at daemons[i]."""
         options = {"dataset": system.tree(COUNT), "pipeline": system.PIPELINE, "batch_size": 8, "epochs": EPOCHS,
                    "name": "train", "timeout": 60 * SLOW, **options}
-        scripts, world_size = [], sum(split)
-        for daemon, here in zip(daemons, split):
-            first = len(scripts)
-            for local in range(here):
-                environment = {"RANK": str(first + local), "WORLD_SIZE": str(world_size), "LOCAL_RANK": str(local),
-                               "LOCAL_WORLD_SIZE": str(here)}
-                with mock.patch.dict(os.environ, environment):
-                    scripts.append(self.script(daemon, **options))
-        return scripts
+        return [self.script(daemon, **options) for daemon in self.ranks_at(daemons, split)]
 
     def check(self, scripts, drop_last=False):
         """Each epoch: each rank as many batches, and together the dataset once, but for repeats that fill up."""

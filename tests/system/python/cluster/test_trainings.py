@@ -2,7 +2,6 @@
 exact."""
 
 import os
-from unittest import mock
 
 import above  # noqa: F401
 import system
@@ -15,13 +14,8 @@ class Trainings(ClusterCase):
     def training(self, seed, nodes=None, **options):
         """A script a node: its rank."""
         nodes = nodes or self.nodes
-        scripts = []
-        for rank, node in enumerate(nodes):
-            environment = {"RANK": str(rank), "WORLD_SIZE": str(len(nodes)), "LOCAL_RANK": "0",
-                           "LOCAL_WORLD_SIZE": "1"}
-            with mock.patch.dict(os.environ, environment):
-                scripts += self.scripts([node], name=f"train-{seed}", seed=seed, step_s=.03, **options)
-        return scripts
+        return [script for node in self.ranks_at(nodes, [1] * len(nodes))
+                for script in self.scripts([node], name=f"train-{seed}", seed=seed, step_s=.03, **options)]
 
     def exact(self, scripts):
         """The ranks have had each sample once in each epoch."""
