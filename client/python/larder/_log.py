@@ -41,6 +41,8 @@ _MODE = b"0000644\0" b"0000000\0" b"0000000\0"
 _TIME = b"\0" b"00000000000\0"
 _REST = b"0" + _ZEROS[100] + b"ustar\0" b"00" + _ZEROS[64] + b"0000000\0" b"0000000\0" + _ZEROS[167]
 _SUM = sum(_MODE) + sum(_TIME) + 8 * ord(" ") + sum(_REST)
+_AFTER_NAME = [_ZEROS[100 - length] + _MODE for length in range(101)]
+_LAST = b"\0 " + _REST
 
 
 def header(name, size):
@@ -49,8 +51,7 @@ def header(name, size):
     if length > 100:
         return (_long_header(length + 1) + name + _ZEROS[BLOCK - length % BLOCK] + header(name[:100], size))
     digits = b"%011o" % size
-    return b"%b%b%b%b%b%06o\0 %b" % (name, _ZEROS[100 - length], _MODE, digits, _TIME,
-                                     _SUM + sum(name) + sum(digits), _REST)
+    return b"%b%b%b%b%06o%b" % (name, _AFTER_NAME[length], digits, _TIME, _SUM + sum(name) + sum(digits), _LAST)
 
 
 def _long_header(size):
@@ -222,7 +223,8 @@ class Log:
         """A sample: the image's bytes, its label as text or None, and its key or None: its number. Where it cannot be
         written, it is not in the log, and may be given again. A memoryview, of bytes, is written before this returns:
         its owner may change it then."""
-        self._check_process()
+        if os.getpid() != self._process:
+            self._check_process()
         size, before, last = len(data), len(self._pieces), self._last
         if size > MEMBER_MAX:
             raise InvalidArgument(f"an image of {size} bytes: at most {MEMBER_MAX}")
