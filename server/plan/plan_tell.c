@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/config/config_priv.h"
+#include "server/config/config.h"
 #include "server/plan/commands_priv.h"
 
 #define MIB (UINT64_C(1) << 20)
