@@ -426,8 +426,3 @@ int catalog_open(struct catalog *catalog, const char *path, struct dataset **out
 {
     return catalog_open_for(catalog, &(struct catalog_wish){.path = path}, out, err);
 }
-
-int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
-{
-    return catalog_open_for(catalog, &(struct catalog_wish){.path = path, .files = FILES_ALL}, out, err);
-}

@@ -110,9 +110,9 @@ struct engine_config {
 
 /* engine_slot_least returns the slot_least at which the records of an arena full of instances take a quarter of
  * encoded_bytes. */
-static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_bytes, uint64_t instance_bytes)
+static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_bytes)
 {
-    uint64_t records = encoded_bytes / ENGINE_RECORDS_PART / instance_bytes; /* records that there is room for */
+    uint64_t records = encoded_bytes / ENGINE_RECORDS_PART / ENGINE_INSTANCE_BYTES; /* that there is room for */
     return extent_round(records ? arena_bytes / records + 1 : arena_bytes);
 }
 
