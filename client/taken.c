@@ -130,7 +130,7 @@ int taken_done(struct taken *taken, uint32_t epoch, const uint8_t *bytes, size_t
     return 0;
 }
 
-/* begun gives a record of the epoch with nothing taken. */
+/* begun returns a record of the epoch with nothing taken. */
 static struct record begun(const struct taken *taken, uint32_t epoch)
 {
     struct record rec = taken->base;

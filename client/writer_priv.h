@@ -63,8 +63,8 @@ struct writer_log {
 /* writer_log_open makes the folder, locks this writer's number, and finds where an earlier writer stopped: log->samples
  * are there. path, writer, shard_bytes and classes are set; the rest is 0. On failure writer_log_leave is due too. */
 int writer_log_open(struct writer_log *log, struct error *err);
-/* writer_log_write appends `samples` samples, all or none. Where they are written and cannot be made sure of, or the
- * shard cannot be ended, it fails and log->samples counts them. */
+/* writer_log_write appends `samples` samples, all or none. If they were written but cannot be synced, or the shard
+ * cannot be ended, it fails, and log->samples counts them all the same. */
 int writer_log_write(struct writer_log *log, const uint8_t *data, size_t bytes, uint64_t samples, struct error *err);
 /* writer_log_sync has all that was written on the disk when it returns 0. */
 int writer_log_sync(struct writer_log *log, struct error *err);

@@ -379,8 +379,8 @@ static int resolve_whole(const char *path, char **out, struct error *err)
                      strerror(errno));
 }
 
-/* resolve gives the text by which a source is known, which the caller frees: a folder's resolved path, or the resolved
- * text of a list or of shards; with its parts behind it, if it has some. */
+/* resolve returns the text by which a source is known, which the caller frees: a folder's resolved path, or the
+ * resolved text of a list or of shards; with its parts behind it, if it has some. */
 static int resolve(const char *path, char **out, struct error *err)
 {
     size_t len;

@@ -61,7 +61,7 @@ void catalog_set_rows_max(struct catalog *catalog, uint64_t bytes);
  * daemon that takes samples of other nodes, which nobody can compare with a store's hashes. */
 void catalog_keep_apart(struct catalog *catalog);
 
-/* catalog_folder gives the absolute path, links resolved, of the folder below which a source lies that a path or text
+/* catalog_folder returns the absolute path, links resolved, of the folder below which a source lies that a path or text
  * names: what is there is not looked at. The caller frees it. It fails as catalog_open does. It blocks. Any thread. */
 int catalog_folder(const char *path, char **out, struct error *err);
 
@@ -176,8 +176,8 @@ struct dataset_column {
     uint64_t count, bytes;
     int fd;
 };
-/* dataset_column gives a column by its name, made now or for somebody before. The caller closes out->fd. All columns of
- * a dataset take at most bytes_max. Those that were made are kept until only the catalog has the dataset. It blocks,
+/* dataset_column returns a column by its name, made now or for somebody before. The caller closes out->fd. All columns
+ * of a dataset take at most bytes_max. Those that were made are kept until only the catalog has the dataset. It blocks,
  * for as long as indexing may take, and ends soon after the interrupt with LARDER_EGONE. Any thread. LARDER_ENOENT:
  * there is no such column; LARDER_EINVAL, LARDER_EFORMAT: its cells are none; LARDER_ECHANGED; LARDER_ELIMIT;
  * LARDER_ENOMEM; LARDER_EIO. */

@@ -75,7 +75,7 @@ struct guests {
     size_t n_actions, actions_cap;
 };
 
-/* guests_act.c: actions, and samples that are held. A NULL guest: the action is about none. */
+/* guests_act.c: actions, and samples that are held. guests_act accepts NULL for an action without a guest. */
 struct guests_action *guests_act(struct guests *guests, enum guests_action_type type, const struct guest *guest);
 struct guests_action *guests_reply(struct guests *guests, const struct guest *guest, uint64_t request,
                                    enum guests_answer kind);

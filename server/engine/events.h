@@ -235,7 +235,7 @@ struct engine_event {
             uint32_t task;  /* the EXPECT's task */
             sample_id id;   /* SAMPLE_NONE: none comes; the engine expects another one elsewhere, or draws one here */
             int reason;     /* enum bad_reason of a sample that the other node could not prepare */
-            uint32_t bytes; /* of a good one for a `sized` job: how long it is, as in `prepared`; else not read */
+            uint32_t bytes; /* length of a good sample of a `sized` job, as in `prepared`; else not read */
             /* *taken, set: the sample counts as received. Not set: the job must not get it. Then the EXPECT still needs
              * an answer, unless *over is set, which says that nobody waits for it any more. */
             bool *taken, *over;

@@ -85,7 +85,7 @@ static uint32_t count_same(const struct looks *looks, struct image_size size)
     return count;
 }
 
-/* choose gives the size that most have, and of several such sizes the first. */
+/* choose returns the size that most have, and of several such sizes the first. */
 static int choose(const struct one_size_wish *wish, const struct looks *looks, struct image_size *out,
                   struct error *err)
 {
