@@ -119,9 +119,7 @@ int plan_parse(int argc, char **argv, struct plan_arguments *arguments)
                                    {"json", no_argument, &arguments->json, 1},
                                    {"help", no_argument, NULL, 'h'},
                                    {NULL, 0, NULL, 0}};
-    static char name[] = "larder plan"; /* option_next's messages begin with it */
-    argv[0] = name;
-    optind = 1;
+    option_begin(argv, "larder plan");
     for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         if (option == 'h') {
             fputs(plan_usage, stdout);
