@@ -49,11 +49,11 @@ int writer_whole(int fd, uint64_t end, uint64_t *bytes, uint64_t *samples);
 struct writer_log {
     int folder_fd, state_fd, fd; /* -1: none; fd is of the open shard */
     uint32_t writer;
-    uint64_t shard_bytes;       /* a shard that has so many is ended */
+    uint64_t shard_bytes;       /* a shard is ended when it has this many bytes */
     uint64_t first;             /* number of the open shard's first sample */
-    uint64_t samples;           /* that are in files */
-    uint64_t bytes;             /* of the open shard that count */
-    uint64_t synced, synced_ns; /* so many of them are on the disk, since then */
+    uint64_t samples;           /* number of samples that are in files */
+    uint64_t bytes;             /* the open shard's bytes that count */
+    uint64_t synced, synced_ns; /* how many of these bytes are on the disk, and since when */
     bool ragged;                /* a write has failed: there may be more bytes behind those that count */
     uint8_t *classes;           /* the first member of each shard; NULL: none */
     size_t classes_bytes;

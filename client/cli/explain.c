@@ -36,7 +36,7 @@ struct measured {
     double spare_bytes;             /* further memory that larderd might use */
 };
 
-/* mean returns the mean of what the governor knows of the job's queues. */
+/* mean gives the mean of what the governor knows of the job's queues. */
 static double mean(const json_t *job, const char *key)
 {
     const json_t *queues = json_object_get(job, "queues"), *queue;

@@ -396,7 +396,7 @@ struct larder_writer_options {
      * several with one file system, have each their own; default 0. The store has their samples in the order of these
      * numbers */
     uint32_t writer;
-    uint64_t shard_bytes; /* a shard that has so many bytes is ended; default 256 MiB */
+    uint64_t shard_bytes; /* a shard is ended when it has this many bytes; default 256 MiB */
 };
 
 struct larder_writer; /* one writer's log, open */

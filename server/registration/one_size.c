@@ -109,7 +109,7 @@ static int choose(const struct one_size_wish *wish, const struct looks *looks, s
     return 0;
 }
 
-/* The images that were looked at may be small ones: others may be so many times as large as the largest of them. */
+/* Images that were not looked at may have this many times the pixels of the largest one that was. */
 #define RAGGED_SPARE 4
 
 /* close_ragged gives an open pipeline of samples that differ in size the most pixels that one has, as those that were
