@@ -17,7 +17,7 @@ struct stat;
 struct shown {
     char text[224];
 };
-/* path_shown fills buf and gives its text, which lives as long as buf. */
+/* path_shown fills buf and returns its text, which lives as long as buf. */
 const char *path_shown(const char *path, struct shown *buf);
 
 int errno_code(int number); /* the enum larder_err that fits an errno */
@@ -49,7 +49,7 @@ struct file_wanted {
  * LARDER_EPERM, LARDER_EIO, LARDER_ENOMEM, LARDER_EFORMAT (not a regular file, or too large), LARDER_EGONE
  * (interrupted). */
 int file_load(const struct file_wanted *wanted, uint8_t **bytes, size_t *len_bytes, struct error *err);
-/* file_interrupted fills err with the text of an interrupt and gives LARDER_EGONE. */
+/* file_interrupted fills err with the text of an interrupt and returns LARDER_EGONE. */
 int file_interrupted(const char *path, struct error *err);
 
 /* file_replace writes the file under a temporary name beside it, which ends in FILE_TEMPORARY. It syncs and renames it,

@@ -76,7 +76,7 @@ static int connect_to(int fd, const char *path, uint64_t deadline_ns, struct err
         if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EISCONN)
             return 0;
         int number = errno, left_ms = deadline_left_ms(deadline_ns);
-        if (number == EAGAIN && left_ms != 0) /* poll does not tell when there is room again */
+        if (number == EAGAIN && left_ms != 0) /* poll cannot wait for room in the queue */
             poll(NULL, 0, left_ms < 0 || left_ms > CONNECT_RETRY_MS ? CONNECT_RETRY_MS : left_ms);
         else if (number != EINTR)
             return connect_error(path, number, err);
@@ -218,7 +218,7 @@ int connection_send(struct connection *connection, const struct wire_message *ms
     }
 }
 
-/* take_fds keeps the first descriptor that came and closes the others; gives how many came. */
+/* take_fds keeps the first descriptor that came and closes the others. It returns how many came. */
 static int take_fds(struct msghdr *header, int *first_fd)
 {
     int count = 0;

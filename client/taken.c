@@ -27,7 +27,8 @@ static int room(struct bytes *bytes, size_t more)
     return 0;
 }
 
-void taken_forget(struct taken *taken, uint32_t epoch)
+/* forget frees the base and all batches: nothing of `epoch` was taken. */
+static void forget(struct taken *taken, uint32_t epoch)
 {
     free(taken->state);
     free(taken->over);
@@ -83,7 +84,7 @@ static int check_through(const struct taken *taken, const struct taken_batch *ba
 int taken_add(struct taken *taken, const struct taken_batch *batch, struct error *err)
 {
     if (batch->epoch != taken->base.epoch) {
-        taken_forget(taken, batch->epoch);
+        forget(taken, batch->epoch);
         taken->done.len = taken->done_epoch == batch->epoch ? taken->done.len : 0;
     }
     if (room(&taken->batches, RECORD_BATCH_BYTES) || room(&taken->turns, (size_t)batch->n_turns * 4) ||
@@ -129,7 +130,7 @@ int taken_done(struct taken *taken, uint32_t epoch, const uint8_t *bytes, size_t
     return 0;
 }
 
-/* begun gives a record of the epoch with nothing taken. */
+/* begun returns a record of the epoch with nothing taken. */
 static struct record begun(const struct taken *taken, uint32_t epoch)
 {
     struct record rec = taken->base;
@@ -178,7 +179,7 @@ int taken_token(const struct taken *taken, uint8_t through[static 4], struct rec
 
 void taken_free(struct taken *taken)
 {
-    taken_forget(taken, 0);
+    forget(taken, 0);
     free(taken->batches.at);
     free(taken->turns.at);
     free(taken->done.at);

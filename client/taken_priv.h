@@ -41,9 +41,6 @@ struct taken_batch {
     uint32_t n_turns;
 };
 
-/* taken_forget frees the base and all batches: nothing of `epoch` was taken. */
-void taken_forget(struct taken *taken, uint32_t epoch);
-
 /* taken_add notes a batch. LARDER_ENOMEM; LARDER_EFORMAT when a turn was already over, or `through` is impossible. On
  * failure the batch is not noted. */
 int taken_add(struct taken *taken, const struct taken_batch *batch, struct error *err);

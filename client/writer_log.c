@@ -69,7 +69,7 @@ static void shard_name(const struct writer_log *log, uint64_t first, const char 
     snprintf(out, NAME_BYTES, "%06" PRIu32 "-%012" PRIu64 "%s", log->writer, first, ending);
 }
 
-/* boot_id: what tells one start of the machine from another; "-" if nothing does: then only what was synced counts. */
+/* boot_id returns an id of this start of the machine, or "-" if it has none. Then only what was synced counts. */
 static void boot_id(char out[64])
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");

@@ -49,11 +49,11 @@ int writer_whole(int fd, uint64_t end, uint64_t *bytes, uint64_t *samples);
 struct writer_log {
     int folder_fd, state_fd, fd; /* -1: none; fd is of the open shard */
     uint32_t writer;
-    uint64_t shard_bytes;       /* a shard that has so many is ended */
+    uint64_t shard_bytes;       /* a shard is ended when it has this many bytes */
     uint64_t first;             /* number of the open shard's first sample */
-    uint64_t samples;           /* that are in files */
-    uint64_t bytes;             /* of the open shard that count */
-    uint64_t synced, synced_ns; /* so many of them are on the disk, since then */
+    uint64_t samples;           /* number of samples that are in files */
+    uint64_t bytes;             /* the open shard's bytes that count */
+    uint64_t synced, synced_ns; /* how many of these bytes are on the disk, and since when */
     bool ragged;                /* a write has failed: there may be more bytes behind those that count */
     uint8_t *classes;           /* the first member of each shard; NULL: none */
     size_t classes_bytes;
@@ -63,8 +63,8 @@ struct writer_log {
 /* writer_log_open makes the folder, locks this writer's number, and finds where an earlier writer stopped: log->samples
  * are there. path, writer, shard_bytes and classes are set; the rest is 0. On failure writer_log_leave is due too. */
 int writer_log_open(struct writer_log *log, struct error *err);
-/* writer_log_write appends `samples` samples, all or none. Where they are written and cannot be made sure of, or the
- * shard cannot be ended, it fails and log->samples counts them. */
+/* writer_log_write appends `samples` samples, all or none. If they were written but cannot be synced, or the shard
+ * cannot be ended, it fails, and log->samples counts them all the same. */
 int writer_log_write(struct writer_log *log, const uint8_t *data, size_t bytes, uint64_t samples, struct error *err);
 /* writer_log_sync has all that was written on the disk when it returns 0. */
 int writer_log_sync(struct writer_log *log, struct error *err);

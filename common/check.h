@@ -25,7 +25,7 @@ void *xrealloc(void *ptr, size_t count, size_t size);
 char *xstrdup(const char *text);
 
 void *xgrow_to(void *array, size_t size, size_t *cap, size_t need);
-/* xgrow gives the array with room for `need` elements of `size` bytes at the least: *cap, in elements, doubles. */
+/* xgrow returns the array with room for `need` elements of `size` bytes at the least: *cap, in elements, doubles. */
 static inline void *xgrow(void *array, size_t size, size_t *cap, size_t need)
 {
     return need <= *cap ? array : xgrow_to(array, size, cap, need);

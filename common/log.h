@@ -19,7 +19,6 @@ void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
-#define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
 
 /* log_fatal writes a line of level "fatal" and returns when it and all before it are written, or after LOG_FLUSH_MS
  * (log_writer.h); the caller then ends the process. Allocates nothing. */

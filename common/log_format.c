@@ -48,7 +48,7 @@ struct conversion {
     bool precision_given; /* the precision is an argument */
 };
 
-/* Reads the conversion at fmt, which begins with "%"; gives what follows it. */
+/* Reads the conversion at fmt, which begins with "%", and returns what follows it. */
 static const char *read_conversion(const char *fmt, struct conversion *out)
 {
     size_t len = 1 + strspn(fmt + 1, "-+ #0123456789.*hljzt") + 1;

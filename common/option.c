@@ -23,6 +23,12 @@ static void say_wrong(const char *program, const struct option *known, const cha
         fprintf(stderr, "%s: no such option: --%s\n", program, given);
 }
 
+void option_begin(char **argv, const char *name)
+{
+    argv[0] = (char *)name; /* getopt_long takes it for no option, and changes none */
+    optind = 1;
+}
+
 int option_next(int argc, char **argv, const struct option *known, int *at)
 {
     int answer = getopt_long(argc, argv, ":", known, at);

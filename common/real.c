@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIGITS_ALWAYS = 15, DIGITS_ENOUGH = 17 }; /* so many digits of a decimal survive; so many tell doubles apart */
+enum { DIGITS_ALWAYS = 15, DIGITS_ENOUGH = 17 }; /* 15 survive as a double; 17 tell doubles apart */
 
 const char *real_text(double value, char buf[REAL_BYTES])
 {

@@ -19,11 +19,11 @@
 #include "common/error.h"
 
 #define SAMPLE_MASKS_HEAD_BYTES 8
-#define SAMPLE_SHAPE_HEAD_BYTES 16
+#define MASK_SHAPE_HEAD_BYTES 16
 #define SAMPLE_SHAPES_MAX 4096u     /* shapes of a sample */
 #define SAMPLE_FIFTHS_MAX (1 << 20) /* the most that a polygon's number may be, on either side of 0 */
 
-struct sample_shape {
+struct mask_shape {
     uint32_t mask;          /* number of its mask, from 0 */
     uint32_t height, width; /* 0: it is a polygon; else it is runs, of an image of this size */
     uint32_t count;         /* numbers that it has */
@@ -39,11 +39,11 @@ struct sample_masks {
 /* sample_masks_read finds the masks, and checks all of them. LARDER_EFORMAT: the bytes are none. */
 int sample_masks_read(const void *bytes, size_t len_bytes, struct sample_masks *out, struct error *err);
 /* sample_masks_next takes the next shape of masks that were read. Call it `shapes` times. */
-struct sample_shape sample_masks_next(struct sample_masks *masks);
-int32_t sample_shape_at(const struct sample_shape *shape, uint32_t i);
-/* sample_masks_write writes the head of masks, and sample_shape_write that of a shape; behind it its numbers follow.
+struct mask_shape sample_masks_next(struct sample_masks *masks);
+int32_t mask_shape_at(const struct mask_shape *shape, uint32_t i);
+/* sample_masks_write writes the head of masks, and mask_shape_write that of a shape; behind it its numbers follow.
  * Both return where what follows begins. */
 uint8_t *sample_masks_write(uint32_t count, uint32_t shapes, uint8_t *to);
-uint8_t *sample_shape_write(const struct sample_shape *shape, uint8_t *to);
+uint8_t *mask_shape_write(const struct mask_shape *shape, uint8_t *to);
 
 #endif

@@ -42,7 +42,7 @@ void socket_file_remove(const char *path, struct socket_file *file)
     file->known = false;
 }
 
-/* knock gives 0 when nobody answers. */
+/* knock returns 0 when nobody answers. */
 static int knock(const struct sockaddr_un *address, int fd, pid_t *pid, struct error *err)
 {
     struct ucred peer = {0};

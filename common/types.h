@@ -47,14 +47,6 @@ static inline unsigned jobset_count(const struct jobset *set)
     return count;
 }
 
-static inline bool jobset_intersects(const struct jobset *a, const struct jobset *b)
-{
-    uint64_t common = 0;
-    for (unsigned i = 0; i < JOBS_MAX / 64; i++)
-        common |= a->word[i] & b->word[i];
-    return common != 0;
-}
-
 /* jobset_next returns the first member at or after `from`, or JOBS_MAX. */
 static inline unsigned jobset_next(const struct jobset *set, unsigned from)
 {

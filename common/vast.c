@@ -7,7 +7,7 @@
 
 #include "common/check.h"
 
-/* An array of so many bytes lies in pages of its own. From a shorter one a copy takes less than .2 ms. */
+/* An array of this many bytes or more lies in pages of its own. Copying a shorter one takes less than .2 ms. */
 #define LONG_BYTES ((size_t)1 << 20)
 #define PAGES_BYTES ((size_t)1 << 21) /* a large page */
 

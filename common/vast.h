@@ -9,7 +9,7 @@
 
 /* vast_grow_to does it; see vast_grow. */
 void *vast_grow_to(void *array, size_t size, size_t *cap, size_t need);
-/* vast_grow gives the array with room for `need` elements of `size` bytes at the least: *cap, in elements, doubles.
+/* vast_grow returns the array with room for `need` elements of `size` bytes at the least: *cap, in elements, doubles.
  * What is new may hold anything. An array that has no room yet is NULL. Where memory runs out, it stops the process, as
  * xrealloc does. The caller frees the array with vast_free. */
 static inline void *vast_grow(void *array, size_t size, size_t *cap, size_t need)

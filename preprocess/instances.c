@@ -75,7 +75,7 @@ static int finish_drawn(struct drawn *drawn, struct decode_fault *fault)
     return 0;
 }
 
-static int draw(struct drawn *drawn, const struct sample_shape *shape, uint32_t mask, struct decode_fault *fault)
+static int draw(struct drawn *drawn, const struct mask_shape *shape, uint32_t mask, struct decode_fault *fault)
 {
     const struct image_size *size = &drawn->wanted->size;
     if (shape->height && (shape->height != size->height || shape->width != size->width))
@@ -94,7 +94,7 @@ static int draw_all(struct drawn *drawn, struct decode_fault *fault)
     uint32_t mask = 0;
     int rc = 0;
     for (uint32_t i = 0; i < left.shapes && rc == 0; i++) {
-        struct sample_shape shape = sample_masks_next(&left);
+        struct mask_shape shape = sample_masks_next(&left);
         while (mask < wanted->count && (wanted->from ? wanted->from[mask] : mask) < shape.mask)
             mask++;
         if (mask < wanted->count && (wanted->from ? wanted->from[mask] : mask) == shape.mask)

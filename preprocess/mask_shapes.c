@@ -117,14 +117,14 @@ static int draw_edge(const struct outline *outline, struct edge edge)
     return 0;
 }
 
-static int draw_polygon(const struct outline *outline, const struct sample_shape *shape)
+static int draw_polygon(const struct outline *outline, const struct mask_shape *shape)
 {
     uint32_t corners = shape->count / 2;
     int rc = 0;
     for (uint32_t i = 0; i < corners && rc == 0; i++) {
         uint32_t next = i + 1 < corners ? i + 1 : 0;
-        rc = draw_edge(outline, (struct edge){{sample_shape_at(shape, 2 * i), sample_shape_at(shape, 2 * next)},
-                                              {sample_shape_at(shape, 2 * i + 1), sample_shape_at(shape, 2 * next + 1)},
+        rc = draw_edge(outline, (struct edge){{mask_shape_at(shape, 2 * i), mask_shape_at(shape, 2 * next)},
+                                              {mask_shape_at(shape, 2 * i + 1), mask_shape_at(shape, 2 * next + 1)},
                                               0,
                                               false});
     }
@@ -149,14 +149,14 @@ static void draw_run(const struct outline *outline, uint32_t height, uint64_t be
     }
 }
 
-static int draw_runs(const struct outline *outline, const struct sample_shape *shape)
+static int draw_runs(const struct outline *outline, const struct mask_shape *shape)
 {
     uint64_t at = 0;
     outline->canvas->crossings += shape->count + (uint64_t)outline->canvas->rect.width;
     if (outline->canvas->crossings > MASK_CROSSINGS_MAX)
         return LARDER_ELIMIT;
     for (uint32_t i = 0; i < shape->count; i++) {
-        uint64_t end = at + (uint32_t)sample_shape_at(shape, i);
+        uint64_t end = at + (uint32_t)mask_shape_at(shape, i);
         if (i % 2)
             draw_run(outline, shape->height, at, end);
         at = end;
@@ -164,7 +164,7 @@ static int draw_runs(const struct outline *outline, const struct sample_shape *s
     return 0;
 }
 
-int mask_canvas_outline(struct mask_canvas *canvas, const struct sample_shape *shape, uint32_t bit)
+int mask_canvas_outline(struct mask_canvas *canvas, const struct mask_shape *shape, uint32_t bit)
 {
     const struct outline outline = {.canvas = canvas, .byte = bit / 8, .bit = (uint8_t)(1 << bit % 8)};
     return shape->height ? draw_runs(&outline, shape) : draw_polygon(&outline, shape);

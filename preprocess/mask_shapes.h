@@ -24,7 +24,7 @@ struct mask_canvas {
  * shapes, each as another bit, and mask_canvas_fill makes shapes of all outlines. LARDER_ELIMIT, without a text: the
  * shapes cross more than MASK_CROSSINGS_MAX columns. */
 void mask_canvas_clear(struct mask_canvas *canvas);
-int mask_canvas_outline(struct mask_canvas *canvas, const struct sample_shape *shape, uint32_t bit);
+int mask_canvas_outline(struct mask_canvas *canvas, const struct mask_shape *shape, uint32_t bit);
 void mask_canvas_fill(struct mask_canvas *canvas);
 
 #endif

@@ -47,8 +47,10 @@ static bool npy_is(const struct sample_field *field, const uint8_t *header, size
            has_text(header, len, "'fortran_order': False");
 }
 
-const void *array_find(const struct sample_field *field, const uint8_t *bytes, size_t len_bytes,
-                       struct decode_fault *fault)
+/* find_array finds the numbers of an array of the field's type and dims in a sample's bytes, which are these numbers
+ * alone, or a .npy file. It returns where they begin, or NULL and fills the fault. */
+static const void *find_array(const struct sample_field *field, const uint8_t *bytes, size_t len_bytes,
+                              struct decode_fault *fault)
 {
     struct sample_layout alone = {.n = 1, .fields = {*field}};
     char text[SAMPLE_LAYOUT_TEXT_MAX];
@@ -74,7 +76,7 @@ int others_make(struct scratch *memory, const struct pipeline *pipeline, const u
         const struct sound_wish wish = {encoded, len_bytes, &pipeline->sound, key, pipeline->stream, dst};
         return sound_make(memory, &wish, fault);
     }
-    const void *numbers = array_find(&pipeline->layout.fields[0], encoded, len_bytes, fault);
+    const void *numbers = find_array(&pipeline->layout.fields[0], encoded, len_bytes, fault);
     if (!numbers)
         return fault->error.code;
     memcpy(dst, numbers, pipeline->layout.bytes);

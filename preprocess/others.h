@@ -11,9 +11,4 @@
 int others_make(struct scratch *memory, const struct pipeline *pipeline, const uint64_t key[3], const void *encoded,
                 size_t len_bytes, void *dst, struct decode_fault *fault);
 
-/* array_find finds the numbers of an array of the field's type and dims in a sample's bytes, which are these numbers
- * alone, or a .npy file. It returns where they begin, or NULL and fills the fault. Pure. */
-const void *array_find(const struct sample_field *field, const uint8_t *bytes, size_t len_bytes,
-                       struct decode_fault *fault);
-
 #endif

@@ -41,11 +41,6 @@ void view_destroy(struct view *view); /* accepts NULL */
 /* view_intersect returns the view of what both select. It takes both over. Either may be NULL: all of the dataset. */
 struct view *view_intersect(struct view *a, struct view *b);
 
-/* view_canonical returns the normal form: one spelling, commutative parts sorted. Two views with equal normal forms
- * select the same samples of a dataset, as long as a list file stays as it is. The text is borrowed and lives with
- * the view. */
-const char *view_canonical(const struct view *view);
-
 /* The sets that a client brings: a memfd with a u32, how many they are, and then for each its name, a u32, how many
  * indices it has, and those as ascending u32. All is little-endian. A client names a set by a hash of its indices. */
 struct view_sets;

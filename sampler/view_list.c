@@ -56,7 +56,7 @@ static bool strip_folder(const char *folder, const char **text, size_t *len)
     return true;
 }
 
-/* The part of a line that may be a key: a path below the source is one as well. */
+/* strip takes the source's folder off a path, so that a key is left. */
 static void strip(const struct view_source *source, const char **text, size_t *len)
 {
     if (!strip_folder(source->path, text, len) && !strip_folder(source->given_path, text, len))

@@ -1,6 +1,5 @@
-/* view_parse.c: JSON to expressions, and their normal form. */
+/* view_parse.c: JSON to expressions. */
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,19 +57,7 @@ static void node_free(struct view_node *node)
     free(node->patterns);
     free(node->parts);
     free(node->path);
-    free(node->canonical);
     free(node);
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int by_canonical(const void *a, const void *b)
-{
-    const struct view_node *x = *(struct view_node *const *)a, *y = *(struct view_node *const *)b;
-    return strcmp(x->canonical, y->canonical);
 }
 
 /* ── one form each ───────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -163,111 +150,6 @@ static int parse_parts(struct parse *parse, const struct where *where, const jso
     return 0;
 }
 
-/* ── the normal form ─────────────────────────────────────────────────────────────────────────────────────────────── */
-
-/* Takes a text or a number; gives its JSON. */
-static char *dumped(json_t *value)
-{
-    char *out = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17)) : NULL;
-    CHECK(out != NULL);
-    json_decref(value);
-    return out;
-}
-
-/* Sorts patterns, whose order does not matter, and drops repetitions. */
-static void sort_patterns(struct view_node *node)
-{
-    qsort(node->patterns, node->n_patterns, sizeof *node->patterns, by_text);
-    size_t n = 0;
-    for (size_t i = 0; i < node->n_patterns; i++) {
-        if (n && strcmp(node->patterns[n - 1], node->patterns[i]) == 0)
-            free(node->patterns[i]);
-        else
-            node->patterns[n++] = node->patterns[i];
-    }
-    node->n_patterns = n;
-}
-
-static void sort_parts(struct view_node *node, size_t from)
-{
-    qsort(node->parts + from, node->n_parts - from, sizeof *node->parts, by_canonical);
-    size_t n = from;
-    for (size_t i = from; i < node->n_parts; i++) {
-        if (n > from && by_canonical(&node->parts[n - 1], &node->parts[i]) == 0)
-            node_free(node->parts[i]);
-        else
-            node->parts[n++] = node->parts[i];
-    }
-    node->n_parts = n;
-}
-
-static char *write_array(const char *word, char **items, size_t n, bool quote)
-{
-    size_t size = strlen(word) + 8;
-    char **texts = xcalloc(n, sizeof *texts);
-    for (size_t i = 0; i < n; i++) {
-        texts[i] = quote ? dumped(json_string(items[i])) : items[i];
-        size += strlen(texts[i]) + 1;
-    }
-    char *out = xmalloc(size), *at = out + sprintf(out, "{\"%s\":[", word);
-    for (size_t i = 0; i < n; i++) {
-        at += sprintf(at, "%s%s", i ? "," : "", texts[i]);
-        if (quote)
-            free(texts[i]);
-    }
-    strcpy(at, "]}");
-    free(texts);
-    return out;
-}
-
-static char *write_fraction(const struct view_node *node)
-{
-    char *fraction = dumped(json_real(node->fraction)), *out = xmalloc(strlen(fraction) + 48);
-    sprintf(out, "{\"fraction\":%s,\"seed\":%" PRIu64 "}", fraction, node->seed);
-    free(fraction);
-    return out;
-}
-
-static char *write_range(const struct view_node *node)
-{
-    char *out = xmalloc(48);
-    sprintf(out, "{\"range\":[%" PRIu32 ",%" PRIu32 "]}", node->first, node->end);
-    return out;
-}
-
-static char *write_named(const char *word, const struct view_node *node)
-{
-    char *path = dumped(json_string(node->path)), *out = xmalloc(strlen(word) + strlen(path) + 8);
-    sprintf(out, "{\"%s\":%s}", word, path);
-    free(path);
-    return out;
-}
-
-static char *write_parts(struct view_node *node)
-{
-    char **parts = xcalloc(node->n_parts, sizeof *parts);
-    for (size_t i = 0; i < node->n_parts; i++)
-        parts[i] = node->parts[i]->canonical;
-    char *out = write_array(op_words[node->op], parts, node->n_parts, false);
-    free(parts);
-    return out;
-}
-
-static void normalise(struct view_node *node)
-{
-    switch (node->op) {
-    case VIEW_CLASSES:
-        sort_patterns(node);
-        node->canonical = write_array("classes", node->patterns, node->n_patterns, true);
-        break;
-    case VIEW_RANGE: node->canonical = write_range(node); break;
-    case VIEW_FRACTION: node->canonical = write_fraction(node); break;
-    case VIEW_LIST:
-    case VIEW_SET: node->canonical = write_named(op_words[node->op], node); break;
-    default: sort_parts(node, node->op == VIEW_DIFFERENCE); node->canonical = write_parts(node);
-    }
-}
-
 /* ── nodes ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static int parse_body(struct parse *parse, const struct where *where, const json_t *json, struct view_node *node)
@@ -308,7 +190,6 @@ static int parse_node(struct parse *parse, const struct where *where, const json
         node_free(node);
         return rc;
     }
-    normalise(node);
     *out = node;
     return 0;
 }
@@ -357,15 +238,8 @@ struct view *view_intersect(struct view *a, struct view *b)
     both->parts = xcalloc(2, sizeof *both->parts);
     both->parts[both->n_parts++] = a->root;
     both->parts[both->n_parts++] = b->root;
-    normalise(both);
     a->root = both;
     b->root = NULL;
     view_destroy(b);
     return a;
-}
-
-const char *view_canonical(const struct view *view)
-{
-    CHECK_MAGIC(view, VIEW_MAGIC);
-    return view->root->canonical;
 }

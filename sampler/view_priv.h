@@ -19,7 +19,6 @@ enum view_op {
 
 struct view_node {
     enum view_op op;
-    char *canonical;
     char **patterns; /* VIEW_CLASSES */
     size_t n_patterns;
     uint32_t first, end; /* VIEW_RANGE */

@@ -173,33 +173,33 @@ static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot
     const struct config *config = daemon->config;
     uint32_t workers = (uint32_t)config->workers, reads = source_reads(config);
     uint64_t bytes = arena_bytes(daemon->arena);
-    return (struct engine_config){
-        .seed = random_mix64(boot),
-        .arena_bytes = bytes,
-        .reserve_bytes = reserve_bytes(bytes),
-        .linger_ns = config->linger_s ? config->linger_s * CLOCK_NS_PER_S : 1,
-        .rank_timeout_ns = config->rank_timeout_s * CLOCK_NS_PER_S,
-        .source_wait_ns = config->source_wait_s * CLOCK_NS_PER_S,
-        .bad_limited = true,
-        .bad_count = config->bad_max.count,
-        .bad_share = config->bad_max.share,
-        .room_timeout_ns = ROOM_TIMEOUT_NS,
-        .job_quota_bytes = (uint64_t)((double)bytes * config->job_quota_share),
-        .encoded_bytes = config->encoded_bytes,
-        .decoded = config->decoded == CONFIG_DECODED_AUTO,
-        .instance_bytes = ENGINE_INSTANCE_BYTES,
-        .slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes, ENGINE_INSTANCE_BYTES),
-        .ahead_window_ns = AHEAD_WINDOW_NS,
-        .inflight_loads = reads * TASKS_PER_THREAD * CHUNK_SAMPLES * READS_SHARES,
-        .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF ? ENGINE_REDIRECT_HALF
-                                                                      : (uint32_t)config->redirect_width,
-        .inflight_prepares = workers * TASKS_PER_THREAD,
-        .prepares_max = workers * TASKS_PER_THREAD_MAX,
-        .prepares_ns = workers * WORK_PER_THREAD_NS,
-        .copy_bytes = COPY_BYTES,
-        .sample_bytes = sample_bytes,
-        .made_bytes = made_bytes,
-        .class_is_left = classes_is_left};
+    return (struct engine_config){.seed = random_mix64(boot),
+                                  .arena_bytes = bytes,
+                                  .reserve_bytes = reserve_bytes(bytes),
+                                  .linger_ns = config->linger_s ? config->linger_s * CLOCK_NS_PER_S : 1,
+                                  .rank_timeout_ns = config->rank_timeout_s * CLOCK_NS_PER_S,
+                                  .source_wait_ns = config->source_wait_s * CLOCK_NS_PER_S,
+                                  .bad_limited = true,
+                                  .bad_count = config->bad_max.count,
+                                  .bad_share = config->bad_max.share,
+                                  .room_timeout_ns = ROOM_TIMEOUT_NS,
+                                  .job_quota_bytes = (uint64_t)((double)bytes * config->job_quota_share),
+                                  .encoded_bytes = config->encoded_bytes,
+                                  .decoded = config->decoded == CONFIG_DECODED_AUTO,
+                                  .instance_bytes = ENGINE_INSTANCE_BYTES,
+                                  .slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes),
+                                  .ahead_window_ns = AHEAD_WINDOW_NS,
+                                  .inflight_loads = reads * TASKS_PER_THREAD * CHUNK_SAMPLES * READS_SHARES,
+                                  .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF
+                                                        ? ENGINE_REDIRECT_HALF
+                                                        : (uint32_t)config->redirect_width,
+                                  .inflight_prepares = workers * TASKS_PER_THREAD,
+                                  .prepares_max = workers * TASKS_PER_THREAD_MAX,
+                                  .prepares_ns = workers * WORK_PER_THREAD_NS,
+                                  .copy_bytes = COPY_BYTES,
+                                  .sample_bytes = sample_bytes,
+                                  .made_bytes = made_bytes,
+                                  .class_is_left = classes_is_left};
 }
 
 /* create_driver makes the engine and what belongs to its thread. A daemon of no cluster has no node: NULL. */

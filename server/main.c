@@ -79,7 +79,7 @@ static int write_manual(void (*write)(const struct manual *, FILE *))
     return ferror(stdout) || fflush(stdout) ? EXIT_FAILED : EXIT_FINE;
 }
 
-/* This gives the exit status, or -1 to go on. */
+/* This returns the exit status, or -1 to go on. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {{"config", required_argument, NULL, 'c'},

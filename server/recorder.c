@@ -154,7 +154,7 @@ static char *file_of(const char *folder, const char *socket)
     return path;
 }
 
-/* load gives NULL when there is nothing to use. */
+/* load returns NULL when there is nothing to use. */
 static struct past *load(const char *path, double now_s)
 {
     uint8_t *bytes = NULL;

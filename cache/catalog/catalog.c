@@ -379,8 +379,8 @@ static int resolve_whole(const char *path, char **out, struct error *err)
                      strerror(errno));
 }
 
-/* resolve gives the text by which a source is known, which the caller frees: a folder's resolved path, or the resolved
- * text of a list or of shards; with its parts behind it, if it has some. */
+/* resolve returns the text by which a source is known, which the caller frees: a folder's resolved path, or the
+ * resolved text of a list or of shards; with its parts behind it, if it has some. */
 static int resolve(const char *path, char **out, struct error *err)
 {
     size_t len;
@@ -425,9 +425,4 @@ int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, s
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
 {
     return catalog_open_for(catalog, &(struct catalog_wish){.path = path}, out, err);
-}
-
-int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err)
-{
-    return catalog_open_for(catalog, &(struct catalog_wish){.path = path, .files = FILES_ALL}, out, err);
 }

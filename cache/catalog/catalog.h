@@ -61,7 +61,7 @@ void catalog_set_rows_max(struct catalog *catalog, uint64_t bytes);
  * daemon that takes samples of other nodes, which nobody can compare with a store's hashes. */
 void catalog_keep_apart(struct catalog *catalog);
 
-/* catalog_folder gives the absolute path, links resolved, of the folder below which a source lies that a path or text
+/* catalog_folder returns the absolute path, links resolved, of the folder below which a source lies that a path or text
  * names: what is there is not looked at. The caller frees it. It fails as catalog_open does. It blocks. Any thread. */
 int catalog_folder(const char *path, char **out, struct error *err);
 
@@ -76,16 +76,12 @@ int catalog_folder(const char *path, char **out, struct error *err);
  * LARDER_ENOMEM. */
 int catalog_open(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
 
-/* catalog_open_files does the same, but a tree's samples are all files whose names do not begin with a dot, whatever
- * they are. A store has the samples that were packed into it. */
-int catalog_open_files(struct catalog *catalog, const char *path, struct dataset **out, struct error *err);
-
-/* catalog_open_for does the one or the other, by `wish`, or takes a source's sounds as samples. It returns LARDER_EGONE
- * soon after the caller's interrupt was set and catalog_interrupted called. Work that several callers wait for goes on
- * while one of them is not interrupted, and those who still want it get it. */
+/* catalog_open_for does the same, with the samples that `wish` asks for. It returns LARDER_EGONE soon after the
+ * caller's interrupt was set and catalog_interrupted called. Work that several callers wait for goes on while one of
+ * them is not interrupted, and those who still want it get it. */
 struct catalog_wish {
     const char *path;                  /* or what tar_text.h describes */
-    enum sample_files files;           /* FILES_ALL: as catalog_open_files */
+    enum sample_files files;           /* which files of a tree are samples; a store has what was packed into it */
     const struct interrupt *interrupt; /* lives until the call returns; may be NULL */
 };
 int catalog_open_for(struct catalog *catalog, const struct catalog_wish *wish, struct dataset **out, struct error *err);
@@ -171,9 +167,6 @@ bool dataset_content_id(const struct dataset *dataset, uint32_t index, uint64_t 
 /* dataset_index finds the index of an id. It returns false when the dataset does not contain the id. O(log n) at
  * most. */
 bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index);
-/* dataset_ids returns all ids in index order, dataset_count of them. They are borrowed, and valid while the dataset is
- * referenced. */
-const sample_id *dataset_ids(const struct dataset *dataset);
 
 /* A column of a dataset (column.h), in a memfd that is sealed against writing: its words, little-endian, and its texts
  * behind them. */
@@ -183,8 +176,8 @@ struct dataset_column {
     uint64_t count, bytes;
     int fd;
 };
-/* dataset_column gives a column by its name, made now or for somebody before. The caller closes out->fd. All columns of
- * a dataset take at most bytes_max. Those that were made are kept until only the catalog has the dataset. It blocks,
+/* dataset_column returns a column by its name, made now or for somebody before. The caller closes out->fd. All columns
+ * of a dataset take at most bytes_max. Those that were made are kept until only the catalog has the dataset. It blocks,
  * for as long as indexing may take, and ends soon after the interrupt with LARDER_EGONE. Any thread. LARDER_ENOENT:
  * there is no such column; LARDER_EINVAL, LARDER_EFORMAT: its cells are none; LARDER_ECHANGED; LARDER_ELIMIT;
  * LARDER_ENOMEM; LARDER_EIO. */

@@ -330,12 +330,6 @@ bool dataset_index(const struct dataset *dataset, sample_id id, uint32_t *index)
     return false;
 }
 
-const sample_id *dataset_ids(const struct dataset *dataset)
-{
-    CHECK_MAGIC(dataset, DATASET_MAGIC);
-    return dataset->ids;
-}
-
 uint32_t dataset_chunk_size(const struct dataset *dataset)
 {
     CHECK_MAGIC(dataset, DATASET_MAGIC);

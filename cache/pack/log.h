@@ -5,8 +5,8 @@
 
 #include "common/error.h"
 
-/* pack_log_find gives the path of a destination's log, which the caller frees; NULL: it has none, and a store is there
- * already. It removes what is left of a log that was packed. LARDER_ENOENT: neither a log is there nor a store.
+/* pack_log_find returns the path of a destination's log, which the caller frees; NULL: it has none, and a store is
+ * there already. It removes what is left of a log that was packed. LARDER_ENOENT: neither a log is there nor a store.
  * LARDER_EBUSY: a Writer has not ended. LARDER_EIO, LARDER_EPERM, LARDER_ENOMEM. */
 int pack_log_find(const char *dest, char **out, struct error *err);
 /* pack_log_remove removes the log of a destination that is packed. It fails as system calls do; nothing needs the log

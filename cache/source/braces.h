@@ -11,7 +11,7 @@
 
 /* It is called for each result. It returns 0, or a negative code that ends the expansion. */
 typedef int braces_fn(void *context, const char *text);
-/* braces_expand gives the results of a text in their order. Braces that are no list and no range stay as they are. It
+/* braces_expand returns the results of a text in their order. Braces that are no list and no range stay as they are. It
  * returns 0, fn's code, or LARDER_ELIMIT for a result or a number of them above the limits. */
 int braces_expand(const char *text, braces_fn *fn, void *context);
 

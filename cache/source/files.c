@@ -56,12 +56,15 @@ static bool remounted(const struct index *index, size_t number, uint64_t now)
            same_but_device(index, other, &st);
 }
 
-bool file_unchanged(const struct index *index, size_t number, const struct stat *st)
+/* is_unchanged tells whether a file is the one that was indexed, whatever its change time. */
+static bool is_unchanged(const struct index *index, size_t number, const struct stat *st)
 {
     return same_but_device(index, number, st) && st->st_dev == index_sample(index, number).device;
 }
 
-bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st)
+/* is_unchanged_or_remounted does the same, but also accepts a new device number if another sample of the old device
+ * has that number now. Then the whole file system was mounted anew. */
+static bool is_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st)
 {
     return same_but_device(index, number, st) &&
            (st->st_dev == index_sample(index, number).device || remounted(index, number, st->st_dev));
@@ -87,7 +90,7 @@ bool index_follow_mount(struct index *index)
 
 bool file_untouched(const struct index *index, size_t number, const struct stat *st)
 {
-    return file_unchanged(index, number, st) && file_ctime_ns(st) == index_sample(index, number).ctime_ns;
+    return is_unchanged(index, number, st) && file_ctime_ns(st) == index_sample(index, number).ctime_ns;
 }
 
 void file_look(int root_fd, struct index *index, size_t number)
@@ -115,7 +118,7 @@ static bool file_differs(int root_fd, const struct index *index, size_t number)
     struct stat st;
     if (fstatat(root_fd, index_key(index, number), &st, 0))
         return !unreachable && (errno == ENOENT || errno == ENOTDIR);
-    return unreachable || (S_ISREG(st.st_mode) && !file_unchanged(index, number, &st)) ||
+    return unreachable || (S_ISREG(st.st_mode) && !is_unchanged(index, number, &st)) ||
            (index_content(index, number) && !file_untouched(index, number, &st));
 }
 
@@ -204,7 +207,7 @@ static int check_unchanged(const struct source *source, uint32_t index, const ch
     }
     if (file_mtime_ns(&st) != sample.mtime_ns)
         return changed(source, path, "it has another modification time", err);
-    if (!file_unchanged_or_remounted(&source->index, index, &st))
+    if (!is_unchanged_or_remounted(&source->index, index, &st))
         return changed(source, path, "it is another file", err);
     return 0;
 }
@@ -278,7 +281,7 @@ static int sample_fetch(const struct source *source, uint32_t index, int fd, voi
     struct stat st = {0};
     bool whole = file_read_at(fd, buf, index_size(&source->index, index), 0) == 0;
     int number = errno;
-    if (whole && fstat(fd, &st) == 0 && file_unchanged(&source->index, index, &st))
+    if (whole && fstat(fd, &st) == 0 && is_unchanged(&source->index, index, &st))
         return check_content(source, index, buf, &st, err);
     char path[PATH_MAX];
     path_of(source, index, path);

@@ -10,12 +10,7 @@
 
 #include "cache/source/source.h"
 
-/* file_unchanged compares all four values. */
-bool file_unchanged(const struct index *index, size_t number, const struct stat *st);
-/* file_unchanged_or_remounted does the same, but also accepts a new device number if another sample of the old device
- * has that number now. Then the whole file system was mounted anew. */
-bool file_unchanged_or_remounted(const struct index *index, size_t number, const struct stat *st);
-/* file_untouched compares the change time too. */
+/* file_untouched tells whether a file is the one that was indexed, its change time included. */
 bool file_untouched(const struct index *index, size_t number, const struct stat *st);
 /* index_follow_mount replaces the root's device number by the present one, in a packed index that was kept, and says
  * whether they differ. */

@@ -147,7 +147,7 @@ int index_join(struct index *index, struct index *parts, size_t count);
 #define INDEX_FOLDERS_MAX (1u << 24)
 /* index_blob_of returns the number of the blob that a sample lies in. */
 uint32_t index_blob_of(const struct index *index, size_t sample);
-/* index_store_key gives the key that a sample has in a store that is packed from its dataset. It may lie in buf. */
+/* index_store_key returns the key that a sample has in a store that is packed from its dataset. It may lie in buf. */
 const char *index_store_key(const struct index *index, size_t sample, char buf[LOG_KEY_BYTES]);
 /* index_fingerprint returns what dataset_fingerprint describes. sizes, by index, stand for the samples' own; NULL:
  * these. LARDER_ENOMEM. */

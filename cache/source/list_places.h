@@ -11,7 +11,7 @@
 /* places_add adds a row that has a place: the file, at this absolute path, becomes a blob unless it is one. *key gets
  * the offset of the sample's key, which begins with that path. `files` numbers the blobs, and is zeroed before the
  * first row. The sample is added to the index by the caller, afterwards. LARDER_EINVAL, LARDER_ELIMIT, LARDER_ENOMEM:
- * what err says names no row. */
+ * the error's text does not name the row. */
 int places_add(struct index *index, struct identity_table *files, const char *path, const struct list_row *row,
                uint64_t *key, struct error *err);
 /* places_look fills in what a blob's file is known by. It blocks. */

@@ -44,12 +44,12 @@ static int begin_shape(struct made *made, struct error *err)
 {
     if (made->shapes == SAMPLE_SHAPES_MAX)
         return error_set(err, LARDER_ELIMIT, "a sample may have %u polygons in all", SAMPLE_SHAPES_MAX);
-    int code = make_room(made, SAMPLE_SHAPE_HEAD_BYTES, err);
+    int code = make_room(made, MASK_SHAPE_HEAD_BYTES, err);
     if (code)
         return code;
     made->shapes++;
     made->head = made->len;
-    made->len += SAMPLE_SHAPE_HEAD_BYTES;
+    made->len += MASK_SHAPE_HEAD_BYTES;
     made->count = 0;
     return 0;
 }
@@ -67,8 +67,8 @@ static int add_number(struct made *made, int32_t number, struct error *err)
 
 static void end_shape(const struct made *made, uint32_t height, uint32_t width)
 {
-    const struct sample_shape shape = {.mask = made->mask, .height = height, .width = width, .count = made->count};
-    sample_shape_write(&shape, made->bytes + made->head);
+    const struct mask_shape shape = {.mask = made->mask, .height = height, .width = width, .count = made->count};
+    mask_shape_write(&shape, made->bytes + made->head);
 }
 
 /* ── polygons ── */

@@ -34,7 +34,7 @@ struct origins {
     const char *apart; /* why not all are, in half a sentence; NULL: all are. Of a store: what source_shares says */
 };
 
-/* origins_hint gives the name of the attribute in which a source's folder names the store that was packed from it.
+/* origins_hint returns the name of the attribute in which a source's folder names the store that was packed from it.
  * Shards of several datasets may lie in one folder: theirs is made of their first one. Pure. */
 void origins_hint(const struct source *source, char hint[ORIGINS_HINT_MAX]);
 /* origins_file names a sample's file as it was found, with its change time, and its place in it. Pure. */

@@ -10,6 +10,7 @@
 #include "common/vast.h"
 
 #define LOOKED_AT 512 /* runs, and as many draws */
+#define MIXED .8
 
 /* ── are they mixed? ── */
 
@@ -34,7 +35,9 @@ static uint32_t count_labels(struct counting *counting, uint64_t first, struct r
     return labels;
 }
 
-bool runs_mixed(const struct index *index, uint32_t run)
+/* is_mixed tells whether samples that lie behind each other are as good a draw as any: whether runs of `run` samples
+ * have at least MIXED of the labels that as many random ones have. */
+static bool is_mixed(const struct index *index, uint32_t run)
 {
     struct counting counting = {index, run, calloc(index->class_count, sizeof(uint32_t)), 0};
     uint64_t in_runs = 0, in_draws = 0;
@@ -46,12 +49,12 @@ bool runs_mixed(const struct index *index, uint32_t run)
         in_draws += count_labels(&counting, 0, &rng);
     }
     free(counting.seen);
-    return (double)in_runs >= RUNS_MIXED * (double)in_draws;
+    return (double)in_runs >= MIXED * (double)in_draws;
 }
 
 bool runs_suit(const struct index *index, uint32_t run)
 {
-    return index->blob_count && !tar_text_unmixed(index->text) && runs_mixed(index, run);
+    return index->blob_count && !tar_text_unmixed(index->text) && is_mixed(index, run);
 }
 
 /* ── the chunks ── */

@@ -5,10 +5,6 @@
 #include "cache/source/chunking.h"
 #include "cache/source/index.h"
 
-/* runs_mixed says whether samples that lie behind each other are as good a draw as any: whether runs of `run` samples
- * have at least RUNS_MIXED of the labels that as many random ones have. */
-#define RUNS_MIXED .8
-bool runs_mixed(const struct index *index, uint32_t run);
 /* runs_suit says whether a source's chunks are to be runs: it has blobs, and its samples are mixed, and not said to be
  * otherwise (tar_text_unmixed). */
 bool runs_suit(const struct index *index, uint32_t run);

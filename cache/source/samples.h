@@ -13,7 +13,7 @@ struct packing {
     bool packed;
     uint32_t max_side, quality; /* images whose longer side was above max_side are JPEGs of this quality; 0: none are */
     bool restart_rows;          /* JPEGs were written again with restart markers, where they could be */
-    bool planes;                /* and their coefficients in bit planes, where they could be: those are no JPEGs */
+    bool planes;                /* JPEGs were stored as bit planes of their coefficients, where they could be */
     uint32_t samples_shrunk, samples_restart_rows, samples_planes;
     uint32_t samples_undecoded; /* they should have been shrunk, but cannot be decoded, and are as they were */
 };

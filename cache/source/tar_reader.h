@@ -19,7 +19,7 @@ struct tar_reader {
 
 /* tar_reader_begin turns to another file. A zeroed reader has none. */
 void tar_reader_begin(struct tar_reader *reader, int fd, uint64_t size);
-/* tar_reader_bytes gives bytes of the file, which stay until the next call. NULL: an errno, 0 where the file ends
+/* tar_reader_bytes returns bytes of the file, which stay until the next call. NULL: an errno, 0 where the file ends
  * before them. */
 const uint8_t *tar_reader_bytes(struct tar_reader *reader, uint64_t offset, size_t len);
 void tar_reader_free(struct tar_reader *reader);

@@ -15,11 +15,11 @@
 
 /* tar_text_is says whether a text that is no path of something names shards. */
 bool tar_text_is(const char *text);
-/* tar_text_resolve gives the resolved text, which the caller frees. It looks at folders alone, and blocks.
+/* tar_text_resolve returns the resolved text, which the caller frees. It looks at folders alone, and blocks.
  * LARDER_ENOENT and others where one is not there; LARDER_EINVAL. */
 int tar_text_resolve(const char *text, char **out, struct error *err);
-/* tar_text_root gives the root of a resolved text, which the caller frees; NULL: no memory. It blocks: the text may be
- * a folder. */
+/* tar_text_root returns the root of a resolved text, which the caller frees; NULL: no memory. It blocks: the text may
+ * be a folder. */
 char *tar_text_root(const char *text);
 /* tar_text_labels returns what stands behind "#labels=", and *len of what names the shards; "": nothing. Pure. */
 const char *tar_text_labels(const char *text, size_t *len);

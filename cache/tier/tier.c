@@ -49,7 +49,8 @@ struct segment *tier_segment_locked(const struct tier *tier, uint32_t number)
     return NULL;
 }
 
-int tier_release_locked(struct segment *segment)
+/* release_locked drops a reference. It returns the descriptor that the caller closes without the lock; -1: none. */
+static int release_locked(struct segment *segment)
 {
     CHECK(segment->refs > 0);
     if (--segment->refs > 0)
@@ -62,7 +63,7 @@ int tier_release_locked(struct segment *segment)
 void tier_release(struct tier *tier, struct segment *segment)
 {
     pthread_mutex_lock(&tier->lock);
-    int fd = tier_release_locked(segment);
+    int fd = release_locked(segment);
     pthread_mutex_unlock(&tier->lock);
     if (fd >= 0)
         close(fd);
@@ -117,7 +118,7 @@ void tier_give_up(struct tier *tier, size_t at)
     tier->stats.given_up++;
     memmove(&tier->segments[at], &tier->segments[at + 1], (tier->n_segments - at - 1) * sizeof(struct segment *));
     tier->n_segments--;
-    int fd = tier_release_locked(segment);
+    int fd = release_locked(segment);
     pthread_mutex_unlock(&tier->lock);
     if (fd >= 0)
         close(fd); /* without the lock: the file system removes the file's bytes now */

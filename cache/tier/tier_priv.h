@@ -141,9 +141,6 @@ struct tier {
 };
 
 struct segment *tier_segment_locked(const struct tier *tier, uint32_t number); /* NULL: it is gone */
-/* tier_release_locked drops a reference. It returns the descriptor that the caller closes without the lock; -1:
- * none. */
-int tier_release_locked(struct segment *segment);
 void tier_release(struct tier *tier, struct segment *segment);
 /* tier_forget_locked makes a place one of no use. */
 void tier_forget_locked(struct tier *tier, struct place *place);

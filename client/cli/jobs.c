@@ -38,7 +38,8 @@ static size_t ranks_there(const json_t *job)
     return there;
 }
 
-double cli_stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause)
+/* stalled returns the fraction of the time, 0 to 1, that the job's present clients stood still for one cause. */
+static double stalled(const json_t *job, const json_t *before, double elapsed_s, const char *cause)
 {
     size_t ranks = ranks_there(job);
     double part = cells_rate(cells_number(cells_at(job, "stall_s", cause, NULL)),
@@ -52,8 +53,8 @@ const char *cli_worst_stall(const json_t *job, const json_t *before, double elap
     const char *worst = causes[0];
     *all = 0;
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
-        *all += cli_stalled(job, before, elapsed_s, causes[i]);
-        if (cli_stalled(job, before, elapsed_s, causes[i]) > cli_stalled(job, before, elapsed_s, worst))
+        *all += stalled(job, before, elapsed_s, causes[i]);
+        if (stalled(job, before, elapsed_s, causes[i]) > stalled(job, before, elapsed_s, worst))
             worst = causes[i];
     }
     *all = *all < 1 ? *all : 1; /* the daemon's clock began a little before this one */
@@ -98,7 +99,9 @@ static bool is_silent(const json_t *queue, const json_t *before)
            waited_s(queue) <= waited_s(before);
 }
 
-const json_t *cli_silent_queue(const json_t *job, const json_t *before)
+/* silent_queue returns the queue of the first rank whose script asks for nothing any more, because it is busy with
+ * something else, stopped or gone; NULL: there is none. */
+static const json_t *silent_queue(const json_t *job, const json_t *before)
 {
     const json_t *queues = json_object_get(job, "queues"), *queue;
     size_t i;
@@ -127,7 +130,7 @@ struct cli_state cli_state_of(const json_t *job, const json_t *before, double el
     struct cli_state state = {.known = before && elapsed_s > 0};
     const char *worst = cli_worst_stall(job, before, state.known ? elapsed_s : 0, &state.waits);
     bool all_gone = json_array_size(json_object_get(job, "queues")) > 0 && ranks_there(job) == 0;
-    state.silent = cli_silent_queue(job, before);
+    state.silent = silent_queue(job, before);
     if (json_is_true(json_object_get(job, "waits_for_source")))
         state.cause = "storage";
     else if (all_gone)

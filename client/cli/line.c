@@ -99,7 +99,7 @@ static int unknown(const struct cli_command *commands, size_t n_commands, const 
     return cli_usage(text, NULL);
 }
 
-/* find gives the command that begins at words, which ends with NULL. */
+/* find returns the command that begins at words, which ends with NULL. */
 static const struct cli_command *find(const struct cli_command *commands, size_t n_commands, char *const *words)
 {
     for (size_t i = 0; i < n_commands; i++) {

@@ -31,7 +31,7 @@
  *
  * Threads: a loader and its batches belong to one thread at a time. Different loaders are independent.
  *
- * Fork: a child cannot use the loaders that its parent opened. Every call gives LARDER_EPERM there. The child's copy
+ * Fork: a child cannot use the loaders that its parent opened. Every call returns LARDER_EPERM there. The child's copy
  * of the connection is closed at fork, so that the parent's batches go back when the parent ends. larder_close frees
  * the child's copy of the loader. A program started by exec inherits nothing. */
 #ifndef LARDER_LARDER_H
@@ -321,7 +321,7 @@ struct larder_column {
     const char *text;
 };
 
-/* larder_column_open gives a column by its name: "__label__", "__key__" and "__path__" of every dataset; columns of a
+/* larder_column_open returns a column by its name: "__label__", "__key__" and "__path__" of every dataset; columns of a
  * list by their names; of tar shards "txt" and other parts, and "json:KEY". The daemon makes it when it is first asked
  * for, which may take as long as indexing; this waits up to timeout_ms (negative: for ever). It may be called at any
  * time between larder_open and larder_close. The program frees *out by larder_column_free, before or after
@@ -396,7 +396,7 @@ struct larder_writer_options {
      * several with one file system, have each their own; default 0. The store has their samples in the order of these
      * numbers */
     uint32_t writer;
-    uint64_t shard_bytes; /* a shard that has so many bytes is ended; default 256 MiB */
+    uint64_t shard_bytes; /* a shard is ended when it has this many bytes; default 256 MiB */
 };
 
 struct larder_writer; /* one writer's log, open */

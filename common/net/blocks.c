@@ -18,7 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static union block *kept[KEPT_MAX];
 static size_t n_kept, kept_bytes;
 
-/* take gives the smallest of those kept that has the room, and is not much too large; NULL: there is none. */
+/* take returns the smallest of those kept that has the room, and is not much too large; NULL: there is none. */
 static union block *take(size_t bytes)
 {
     size_t best = KEPT_MAX;

@@ -124,7 +124,7 @@ static float middle(uint32_t at, uint32_t count)
     return at < count / 2 || count == 1 ? first + step * (float)at : last - step * (float)(count - 1 - at);
 }
 
-/* Where in a side of `count` pixels a place between -1 and 1 is. */
+/* place maps -1 to 1 to the pixels of a side that has `count` of them. */
 static float place(float at, uint32_t count)
 {
     return (at + 1.0f) * ((float)count / 2.0f) - 0.5f;

@@ -38,7 +38,7 @@ static size_t page_bytes(const uint8_t *page, size_t len)
 /* The packets that are being counted. */
 struct headers {
     unsigned whole; /* packets that have ended */
-    bool within;    /* one has begun, and goes on on the next page */
+    bool within;    /* a packet has begun that ends on a later page */
 };
 
 /* take_page counts the packets that end on a page, and looks at the first bytes of those that begin there. */

@@ -184,7 +184,7 @@ static int see_view(struct anchor *anchor)
     return 0;
 }
 
-/* giver gives the first node of the chunk, of this rank on, that is asked; PEER_SELF when there is none. */
+/* giver returns the first node of the chunk, of this rank on, that is asked; PEER_SELF when there is none. */
 static uint32_t giver(const struct anchor *anchor, uint32_t chunk, uint32_t but)
 {
     for (int place = 0; anchor->map && place < MAP_PLACES; place++) {

@@ -34,8 +34,8 @@ void guests_put_held(struct held_list *list, struct held held)
     list->all[list->count++] = held;
 }
 
-/* guests_let_go counts a sample out of its batch. The engine has the batch back when none of it is held. */
-void guests_let_go(struct guests *guests, struct guest *guest, uint64_t batch)
+/* let_go counts a sample out of its batch. The engine has the batch back when none of it is held. */
+static void let_go(struct guests *guests, struct guest *guest, uint64_t batch)
 {
     for (size_t i = 0; i < guest->n_batches; i++) {
         struct open_batch *open = &guest->batches[i];
@@ -51,7 +51,7 @@ void guests_let_all_go(struct guests *guests, struct guest *guest, struct kept *
 {
     for (size_t i = 0; i < kept->samples.count; i++) {
         if (kept->samples.all[i].batch != NO_BATCH)
-            guests_let_go(guests, guest, kept->samples.all[i].batch);
+            let_go(guests, guest, kept->samples.all[i].batch);
     }
     kept->samples.count = 0;
     kept->seq = 0;

@@ -159,9 +159,9 @@ static void acknowledge(struct guests *guests, struct guest *guest, uint64_t ack
     }
 }
 
-/* guests_asker returns the guest that a request is for, whose lease begins anew; NULL when the request has its
+/* asker_of returns the guest that a request is for, whose lease begins anew; NULL when the request has its
  * answer. */
-struct guest *guests_asker(struct guests *guests, const struct guests_event *event, uint64_t term)
+static struct guest *asker_of(struct guests *guests, const struct guests_event *event, uint64_t term)
 {
     struct guest *guest = guests_find(guests, event->guest);
     if (!guest || !guest->there || guest->stays || term != guest->term) {
@@ -175,7 +175,7 @@ struct guest *guests_asker(struct guests *guests, const struct guests_event *eve
 
 void guests_on_next(struct guests *guests, const struct guests_event *event)
 {
-    struct guest *guest = guests_asker(guests, event, event->next.term);
+    struct guest *guest = asker_of(guests, event, event->next.term);
     if (!guest)
         return;
     uint64_t seq = event->next.seq;

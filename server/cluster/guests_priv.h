@@ -75,13 +75,12 @@ struct guests {
     size_t n_actions, actions_cap;
 };
 
-/* guests_act.c: actions, and samples that are held. A NULL guest: the action is about none. */
+/* guests_act.c: actions, and samples that are held. guests_act accepts NULL for an action without a guest. */
 struct guests_action *guests_act(struct guests *guests, enum guests_action_type type, const struct guest *guest);
 struct guests_action *guests_reply(struct guests *guests, const struct guest *guest, uint64_t request,
                                    enum guests_answer kind);
 void guests_refuse(struct guests *guests, uint64_t request, int code);
 void guests_put_held(struct held_list *list, struct held held);
-void guests_let_go(struct guests *guests, struct guest *guest, uint64_t batch);
 void guests_let_all_go(struct guests *guests, struct guest *guest, struct kept *kept);
 
 /* guests_attach.c: guests come and go. */
@@ -92,11 +91,10 @@ void guests_on_attach(struct guests *guests, const struct guests_event *event);
 void guests_on_added(struct guests *guests, const struct guests_event *event);
 void guests_on_refused(struct guests *guests, const struct guests_event *event);
 
-/* guests_next.c: requests for samples, and what answers them. guests_asker: NULL when the request has its answer. */
+/* guests_next.c: requests for samples, and what answers them. */
 void guests_serve(struct guests *guests, struct guest *guest);
 uint64_t guests_still_at(const struct guest *guest); /* Then requests wait no longer, unless something comes. */
 void guests_ask_engine(struct guests *guests, struct guest *guest);
-struct guest *guests_asker(struct guests *guests, const struct guests_event *event, uint64_t term);
 void guests_on_next(struct guests *guests, const struct guests_event *event);
 
 #endif

@@ -156,10 +156,3 @@ const struct map_chunk *map_chunk_at(const struct map *map, uint32_t chunk)
     CHECK(chunk < map->n_chunks);
     return &map->chunks[chunk];
 }
-
-uint32_t map_shard_count(const struct map *map, uint32_t node)
-{
-    CHECK_MAGIC(map, MAP_MAGIC);
-    CHECK(node < map->n_nodes);
-    return map->counts[node];
-}

@@ -61,7 +61,4 @@ void map_destroy(struct map *map); /* accepts NULL */
 /* map_chunk_at returns a chunk's place; chunk < n_chunks. It lives with the map. */
 const struct map_chunk *map_chunk_at(const struct map *map, uint32_t chunk);
 
-/* map_shard_count returns the number of chunks whose home is the node; `node` is an index in map_desc.nodes. */
-uint32_t map_shard_count(const struct map *map, uint32_t node);
-
 #endif

@@ -92,7 +92,7 @@ struct members {
     uint64_t n_refused;  /* listed nodes for which there was no room */
     uint64_t revision;   /* revision of the last change of the list */
     bool changed;        /* the view is to be made anew */
-    uint64_t changed_at; /* when it was last made; it was made once at the least */
+    uint64_t changed_at; /* when the view was last made; it has been made at least once */
     struct members_view view;
     struct member members[MAP_NODES_MAX];
 };

@@ -227,7 +227,7 @@ static void on_failed(struct merge *merge, struct part *part, struct request *re
     }
 }
 
-/* find gives the part and the request with this number; false: it is not under way. */
+/* find returns the part and the request with this number; false: it is not under way. */
 static bool find(const struct merge *merge, uint64_t number, struct part **part, struct request **request)
 {
     for (size_t i = 0; number && i < merge->n_parts; i++) {

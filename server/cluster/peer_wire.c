@@ -89,6 +89,14 @@ static void text(struct cursor *cursor, struct peer_blob *value, uint32_t max)
     need(cursor, cursor->bad || value->len_bytes == 0 || memchr(value->data, 0, value->len_bytes) == NULL);
 }
 
+/* Four bytes of the message that mean nothing and are 0. */
+static void unused(struct cursor *cursor)
+{
+    uint32_t zero = 0;
+    NUMBER(cursor, zero);
+    need(cursor, zero == 0);
+}
+
 static void attach(struct cursor *cursor, struct peer_attach *attach)
 {
     bytes(cursor, attach->anchor, sizeof attach->anchor);
@@ -149,7 +157,7 @@ static void alive(struct cursor *cursor, struct peer_alive *alive)
     NUMBER(cursor, alive->prep_id);
     NUMBER(cursor, alive->leaving);
     NUMBER(cursor, alive->guests);
-    NUMBER(cursor, alive->waits_ms);
+    unused(cursor);
     NUMBER(cursor, alive->revision);
     need(cursor, alive->leaving <= 1);
 }
@@ -197,7 +205,7 @@ static void fields(struct cursor *cursor, struct peer_message *message)
     case PEER_ALIVE: alive(cursor, &message->alive); break;
     case PEER_ATTACHED:
         NUMBER(cursor, message->attached.guest);
-        NUMBER(cursor, message->attached.lease_ms);
+        unused(cursor);
         NUMBER(cursor, message->attached.count);
         break;
     case PEER_REFUSED:

@@ -86,7 +86,7 @@ struct peer_alive {
     struct peer_blob version; /* text */
     uint64_t prep_id, revision;
     uint8_t leaving;
-    uint32_t guests, waits_ms;
+    uint32_t guests;
 };
 
 struct peer_batch {
@@ -116,7 +116,7 @@ struct peer_message {
         struct peer_alive alive;
         struct {
             uint64_t guest;
-            uint32_t lease_ms, count;
+            uint32_t count;
         } attached;
         struct {
             int32_t code; /* a larder_err */

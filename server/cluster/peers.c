@@ -45,8 +45,8 @@ static void see_circuits(struct peers *peers)
     }
 }
 
-/* place gives a free number; when all are taken, that of a node that is in no view any more. There are at most as many
- * nodes in a view as numbers. */
+/* place returns a free number; when all are taken, that of a node that is in no view any more. There are at most as
+ * many nodes in a view as numbers. */
 static struct peer *place(struct peers *peers)
 {
     struct peer *old = NULL;

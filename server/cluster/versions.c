@@ -8,8 +8,8 @@ static bool is(const struct versions_row *row, const struct guests_key *key)
            memcmp(row->key.anchor, key->anchor, sizeof key->anchor) == 0;
 }
 
-/* The job's row, or the one that is its own from now on: a free one, or that of the job which came last the longest
- * ago. */
+/* row_of returns the job's row. A job that has none gets a free row, or else that of the job which was not heard of for
+ * longest. */
 static struct versions_row *row_of(struct versions *versions, const struct guests_key *key)
 {
     struct versions_row *oldest = &versions->rows[0];

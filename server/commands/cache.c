@@ -126,9 +126,7 @@ int cache_main(int argc, char **argv)
                                    {"json", no_argument, &arguments.json, 1},
                                    {"help", no_argument, NULL, 'h'},
                                    {NULL, 0, NULL, 0}};
-    static char name[] = "larder cache"; /* option_next's messages begin with it */
-    argv[0] = name;
-    optind = 1;
+    option_begin(argv, "larder cache");
     for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         if (option == 'h') {
             fputs(cache_usage, stdout);

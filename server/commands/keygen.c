@@ -90,9 +90,7 @@ int keygen_main(int argc, char **argv)
         {"cluster", required_argument, NULL, 'c'}, {"authority", required_argument, NULL, 'a'},
         {"node", required_argument, NULL, 'n'},    {"days", required_argument, NULL, 'd'},
         {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-    static char name[] = "larder cluster keygen"; /* option_next's messages begin with it */
-    argv[0] = name;
-    optind = 1;
+    option_begin(argv, "larder cluster keygen");
     for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         switch (option) {
         case 'c': arguments.cluster = optarg; break;

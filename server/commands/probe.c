@@ -156,9 +156,7 @@ int probe_main(int argc, char **argv)
                                           {"bundle", required_argument, NULL, 'b'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    static char name[] = "larder cluster probe"; /* option_next's messages begin with it */
-    argv[0] = name;
-    optind = 1;
+    option_begin(argv, "larder cluster probe");
     for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         switch (option) {
         case 'c': arguments.cluster = optarg; break;

@@ -80,10 +80,8 @@ int storage_bench_main(int argc, char **argv)
     const struct option known[] = {{"kib", required_argument, NULL, 'k'},     {"mib", required_argument, NULL, 'm'},
                                    {"seconds", required_argument, NULL, 's'}, {"json", no_argument, &json, 1},
                                    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-    static char name[] = "larder bench storage"; /* option_next's messages begin with it */
     bool good = true;
-    argv[0] = name;
-    optind = 1;
+    option_begin(argv, "larder bench storage");
     for (int option; good && (option = option_next(argc, argv, known, NULL)) != -1;) {
         switch (option) {
         case 0: break;

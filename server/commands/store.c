@@ -119,10 +119,8 @@ static int parse_pack(int argc, char **argv, struct pack_arguments *arguments)
                                           {NULL, 0, NULL, 0}};
     struct store_options *options = &arguments->options;
     struct pack_numbers numbers = {.chunk_size = options->chunk_size, .segment_mib = options->segment_bytes >> 20};
-    static char name[] = "larder pack"; /* option_next's messages begin with it */
     bool good = true;
-    argv[0] = name;
-    optind = 1;
+    option_begin(argv, "larder pack");
     for (int option, at = 0; good && (option = option_next(argc, argv, known, &at)) != -1;) {
         switch (option) {
         case 'c': good = parse_number(known[at].name, optarg, 1, CHUNK_SAMPLES_MAX, &numbers.chunk_size); break;
@@ -325,10 +323,8 @@ int verify_main(int argc, char **argv)
                                 "usage, 130 stopped by a signal.\n";
     static const struct option known[] = {
         {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    static char name[] = "larder verify"; /* option_next's messages begin with it */
     bool quiet = false;
-    argv[0] = name;
-    optind = 1;
+    option_begin(argv, "larder verify");
     for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);

@@ -140,6 +140,17 @@ struct config {
     struct config_mark mark[CONFIG_SETTINGS];
 };
 
+/* What a machine has, as far as settings depend on it. */
+struct config_machine {
+    uint64_t memory_bytes;    /* physical memory or the cgroup's limit, whichever is less */
+    uint64_t available_bytes; /* the part of it that is free at the moment */
+    uint32_t cores;           /* cores that this process may run on */
+};
+
+/* config_machine_read looks below root for /proc/meminfo and the cgroup files; outside of tests root is "". It cannot
+ * fail: a file that is missing sets no limit, and without /proc/meminfo sysconf tells how much memory there is. */
+void config_machine_read(const char *root, struct config_machine *out);
+
 /* config_load returns the settings of a file over the defaults. path NULL: the defaults alone. It reads the machine's
  * memory and the environment (LARDER_SOCKET, XDG_RUNTIME_DIR, CACHE_DIRECTORY, XDG_CACHE_HOME, HOME). The caller
  * destroys the configuration. LARDER_EINVAL and LARDER_EFORMAT (the file's text is wrong), LARDER_ENOENT, LARDER_EPERM,
@@ -153,6 +164,9 @@ int config_set(struct config *config, const char *key, const char *text, struct 
 
 /* config_dataset_find returns the dataset of that name, which the configuration owns. NULL: there is none. */
 const struct config_dataset *config_dataset_find(const struct config *config, const char *name);
+
+/* config_encoded_read reads the size of encoded memory as memory.encoded of a file is read. */
+int config_encoded_read(const char *text, const struct config_machine *machine, uint64_t *out, struct error *err);
 
 /* config_roots_allow tells whether a dataset may lie at a path, which is resolved (no links). It resolves the roots. */
 bool config_roots_allow(const struct config *config, const char *resolved);
@@ -174,6 +188,8 @@ void config_tell_places(const struct config *config, const char *text, char *buf
 /* config_check_pipelines parses every dataset's pipeline (preprocess/pipeline.h). The error has the operator's line. */
 int config_check_pipelines(const struct config *config, struct error *err);
 
+/* config_text_print writes a double-quoted YAML text. */
+void config_text_print(const char *text, FILE *out);
 /* config_dump writes the effective settings, each with its source, as YAML that config_load reads back to the same. */
 void config_dump(const struct config *config, FILE *out);
 /* config_example writes the fully commented default file: configs/larder.yaml. */

@@ -11,18 +11,6 @@
 
 #include "server/config/config.h"
 
-/* ── the machine ───────────────────────────────────────────────────────────────────────────────────────────────── */
-
-struct config_machine {
-    uint64_t memory_bytes;    /* physical memory or the cgroup's limit, whichever is less */
-    uint64_t available_bytes; /* the part of it that is free at the moment */
-    uint32_t cores;           /* cores that this process may run on */
-};
-
-/* config_machine_read looks below root for /proc/meminfo and the cgroup files; outside of tests root is "". It cannot
- * fail: a file that is missing sets no limit, and without /proc/meminfo sysconf tells how much memory there is. */
-void config_machine_read(const char *root, struct config_machine *out);
-
 /* ── values ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 enum config_kind {
@@ -65,8 +53,6 @@ int config_value_read(void *field, const struct config_row *row, struct config_s
                       const struct config_machine *machine, struct error *err);
 /* config_value_print writes the effective value as a file would. */
 void config_value_print(const struct config *config, const struct config_row *row, FILE *out);
-/* config_text_print writes a double-quoted YAML text. */
-void config_text_print(const char *text, FILE *out);
 /* config_bytes_print writes "1.5 GiB" and the like into buf. */
 void config_bytes_print(uint64_t bytes, char *buf, size_t cap);
 

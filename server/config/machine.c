@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "common/cgroup.h"
-#include "server/config/config_priv.h"
+#include "server/config/config.h"
 
 #define PATH_BYTES 4096
 

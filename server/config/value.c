@@ -350,6 +350,12 @@ static void print_choice(const struct config_row *row, int index, FILE *out)
     fprintf(out, "%.*s", (int)strcspn(at, "|"), at);
 }
 
+int config_encoded_read(const char *text, const struct config_machine *machine, uint64_t *out, struct error *err)
+{
+    return config_value_read(out, &config_rows[SETTING_encoded_bytes], (struct config_scalar){.text = text}, machine,
+                             err);
+}
+
 void config_text_print(const char *text, FILE *out)
 {
     fputc('"', out);

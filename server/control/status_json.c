@@ -27,6 +27,13 @@ static void put(json_t *object, const char *key, json_t *value, bool *failed)
         *failed = true;
 }
 
+/* append does the same for an array. */
+static void append(json_t *rows, json_t *row, bool *failed)
+{
+    if (json_array_append_new(rows, row) != 0)
+        *failed = true;
+}
+
 static json_t *settings_json(const struct status_settings *settings, bool *failed)
 {
     json_t *row = json_object();
@@ -157,8 +164,7 @@ static json_t *storage_json(const struct status_storage *storage, bool *failed)
         put(row, "given_up", count(from->given_up), failed);
         put(row, "left_alone", json_boolean(from->left_alone), failed);
         put(row, "mb_per_s", from->bytes_per_s > 0 ? json_real(from->bytes_per_s / 1e6) : json_null(), failed);
-        if (json_array_append_new(classes, row) != 0)
-            *failed = true;
+        append(classes, row, failed);
     }
     put(root, "classes", classes, failed);
     return root;
@@ -212,8 +218,7 @@ static json_t *queues_json(const struct status_job *job, bool *failed)
         put(queue, "pid", known_count(job->clients ? job->clients[i].pid : 0), failed);
         put(queue, "process", text_json(job->clients ? job->clients[i].state : NULL), failed);
         put(queue, "governor", job->governed ? governed_json(&job->governed[i], failed) : json_null(), failed);
-        if (json_array_append_new(queues, queue) != 0)
-            *failed = true;
+        append(queues, queue, failed);
     }
     return queues;
 }
@@ -311,12 +316,6 @@ static json_t *id_json(const uint8_t id[STATUS_NODE_ID_BYTES])
     return text_json(hex);
 }
 
-static void append(json_t *rows, json_t *row, bool *failed)
-{
-    if (json_array_append_new(rows, row) != 0)
-        *failed = true;
-}
-
 static void put_shared(json_t *row, const struct status_shared *samples, bool *failed)
 {
     put(row, "received", count(samples->received), failed);
@@ -401,10 +400,8 @@ char *status_to_json(const struct daemon_status *status)
     put(engine, "step_ms", step_json(&status->steps, &failed), &failed);
     put(root, "engine", engine, &failed);
     put(root, "governor", governor_json(status, &failed), &failed);
-    for (size_t i = 0; i < status->n_jobs; i++) {
-        if (json_array_append_new(jobs, job_json(&status->jobs[i], &failed)) != 0)
-            failed = true;
-    }
+    for (size_t i = 0; i < status->n_jobs; i++)
+        append(jobs, job_json(&status->jobs[i], &failed), &failed);
     put(root, "jobs", jobs, &failed);
     if (status->cluster)
         put(root, "cluster", cluster_json(status->cluster, &failed), &failed);
@@ -424,7 +421,7 @@ char *status_tree_to_json(const struct status_tree *tree)
         put(row, "left", count(vertex->left), &failed);
         put(row, "shared", count(vertex->shared), &failed);
         put(row, "own", count(vertex->own), &failed);
-        failed = json_array_append_new(rows, row) != 0 || failed;
+        append(rows, row, &failed);
     }
     char *json = failed ? NULL : json_dumps(rows, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(rows);

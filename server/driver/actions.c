@@ -253,7 +253,7 @@ static size_t measured_step(struct driver *driver, const struct engine_event *ev
                             const struct engine_action **actions)
 {
     uint64_t now_ns = clock_now_ns();
-    size_t n = engine_step_all(driver->engine, now_ns, events, count, actions);
+    size_t n = engine_step(driver->engine, now_ns, events, count, actions);
     histogram_add(&driver->steps, (double)(clock_now_ns() - now_ns) / (double)CLOCK_NS_PER_S);
     return n;
 }

@@ -162,7 +162,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
     driver->adding.reg = NULL;
 }
 
-/* clashing gives a job with ranks of the same launch whose part overlaps with this one's; NULL: there is none. */
+/* clashing returns a job with ranks of the same launch whose part overlaps with this one's; NULL: there is none. */
 static const struct registration *clashing(const struct driver *driver, const struct registration *reg)
 {
     for (uint32_t place = 0; place < JOBS_MAX && !reg->code; place++) {

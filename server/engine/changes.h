@@ -38,8 +38,8 @@ struct changes {
     size_t cap;
 };
 
-/* changes_after returns the lines from `settled` on, which a resident settled to that line has still to follow; *count
- * is their number. */
+/* changes_after returns the lines from `settled` on, and *count says how many there are. A resident that is settled up
+ * to that line has yet to follow them. */
 static inline const struct change *changes_after(const struct changes *changes, uint32_t settled, uint32_t *count)
 {
     *count = changes->end - settled;

@@ -55,7 +55,7 @@ struct fiber_members {
     uint32_t count, cap;
 };
 
-#define MEMBERS_AHEAD 8 /* so many members before one is looked at, it is fetched */
+#define MEMBERS_AHEAD 8 /* a member is fetched this many members before it is looked at */
 
 /* The part of a fiber that is in memory. */
 struct fiber {
@@ -72,7 +72,7 @@ struct chunk_range {
     uint32_t *order;     /* its chunks in their own order, as number − base; the range owns the array */
     uint32_t n_kept;     /* number of kept chunks */
     uint64_t rest, held; /* totals of chunks that are not kept: samples in views, and samples that memory can hold */
-    /* A job of a training at several nodes wants one in so many of the chunks; 0 and 1: all jobs want all. */
+    /* A job of a training at several nodes wants one chunk in `parts`; 0 and 1: all jobs want all chunks. */
     uint32_t parts;
     uint64_t used;  /* the value of chunks.uses when a job last came with it */
     uint64_t wants; /* number of its samples in jobs' views; valid while ranges are compared */

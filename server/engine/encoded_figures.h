@@ -11,8 +11,6 @@ enum {
     KEPT_PART = 20,
     /* The chunks that do not stay have memory for at least 8 chunks, so that they can be shuffled. */
     REST_CHUNKS = 8,
-    /* Known orders take at most 1/8 of memory. */
-    PLACES_PART = 8,
     /* A source may have 1/8 of what others leave in flight, however slow it is. */
     SLOW_PART = 8,
     /* Eviction for jobs out of step fills at most 2 stocks of a fiber, divided among them. */
@@ -23,7 +21,8 @@ enum {
  * because jobs of several nodes take samples by the bundle. */
 static const double REST_PART = 1.0 / 12, REST_PART_HOME = 0.16;
 /* Reads ahead fill .9 of the budget for jobs in step, .85 for jobs half an epoch apart, and between these for jobs less
- * far apart. The rest is for reads on demand. */
+ * far apart. The rest is for reads on demand. Known orders take no more than what reads ahead for jobs in step
+ * leave. */
 static const double AHEAD_SHARE = 0.9, AHEAD_SHARE_APART = 0.85;
 /* A read ahead brings at least half of what views have in a chunk; for jobs half an epoch apart at least
  * READ_PART_APART of it. */

@@ -39,7 +39,7 @@ static void forget_order(struct next_uses *next, struct known_order *order)
 static uint32_t *make_places(struct encoded_store *store, const struct job *job, uint32_t epoch, size_t end)
 {
     uint64_t bytes = end * sizeof(uint32_t);
-    if (store->next.bytes + bytes > store->env->config.encoded_bytes / PLACES_PART)
+    if ((double)(store->next.bytes + bytes) > (1 - AHEAD_SHARE) * (double)store->env->config.encoded_bytes)
         return NULL;
     uint32_t *at = malloc(bytes);
     if (!at)

@@ -220,8 +220,8 @@ static void advance(struct engine *engine)
     } while (engine->plan.again);
 }
 
-size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
-                       const struct engine_action **actions)
+size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
+                   const struct engine_action **actions)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     CHECK(now_ns >= engine->env.now_ns);
@@ -242,18 +242,4 @@ size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engi
     outbox_seal(&engine->outbox);
     *actions = engine->outbox.actions;
     return engine->outbox.n_actions;
-}
-
-size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event,
-                   const struct engine_action **actions)
-{
-    return engine_step_all(engine, now_ns, event, 1, actions);
-}
-
-void engine_forget_chunks(struct engine *engine, const uint64_t chunk_key[ENGINE_CHUNK_KEY])
-{
-    CHECK_MAGIC(engine, ENGINE_MAGIC);
-    struct chunk_range *range = chunks_find_range(&engine->chunks, chunk_key);
-    if (range)
-        residents_forget_range(&engine->residents, range);
 }

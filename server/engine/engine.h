@@ -84,20 +84,12 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
  * `drop` may be NULL when handles need no dropping. */
 void engine_destroy(struct engine *engine, void (*drop)(void *encoded));
 
-/* engine_step takes one event at time now_ns, which never goes back. It sets *actions to what the event leads to, in
- * order, and returns how many actions there are. The engine owns the actions; they are valid until the next step. The
- * function cannot fail: a JOB_ADD that fails is an action. */
-size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *event,
+/* engine_step takes the events that happened by now_ns, which never goes back. It handles all of them, and plans once
+ * after that, so that queues that got room together pick together and share. It sets *actions to what the events lead
+ * to, in order, and returns how many actions there are. The engine owns the actions; they are valid until the next
+ * step. The function cannot fail: a JOB_ADD that fails is an action. */
+size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
                    const struct engine_action **actions);
-/* engine_step_all takes several events that happened by now_ns as one step. It handles all of them, and plans once
- * after that. Queues that got room together pick together, which lets them share. */
-size_t engine_step_all(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
-                       const struct engine_action **actions);
-
-/* engine_forget_chunks forgets the chunks of the dataset with this key, which are no longer where they were. Call it
- * between steps. Samples that have their places there lose them: each of them is loaded alone, until a job comes that
- * places them anew. Jobs keep their samples. It does nothing when no job came with the key. */
-void engine_forget_chunks(struct engine *engine, const uint64_t chunk_key[ENGINE_CHUNK_KEY]);
 
 /* engine_segments_left returns how many of a sequence of `samples` the segments leave for the next sequence.
  * engine_segment_delivered is for the last segment of a resume whose ranks go on in their parts, of a sequence of
@@ -237,27 +229,9 @@ struct engine_queue_status {
     struct engine_delivery delivery;
 };
 
-/* The samples of a job's epoch for the ranks here, by where they are; repeats are not counted. */
-struct engine_share {
-    bool runs; /* An epoch goes on; else all counts are 0. */
-    uint32_t epoch;
-    uint64_t here;      /* to be drawn here */
-    uint64_t elsewhere; /* to come from other nodes, whether asked for or not */
-    uint64_t undrawn;   /* of `elsewhere`: not picked yet */
-    uint64_t placed;    /* of `elsewhere`: entries with room for the sample */
-    uint64_t unplaced;  /* of `elsewhere`: entries without room */
-    uint64_t reserved;  /* of `elsewhere`: in reserves */
-    uint64_t pinned;    /* planned here: in entries or reserves */
-    uint64_t delivered; /* repeats included */
-};
-
 /* engine_prepare_s returns the seconds of one core that preparing one of the job's samples takes, as measured; 0: not
  * measured yet. */
 double engine_prepare_s(const struct engine *engine, uint32_t job);
-/* engine_share counts the samples of a job that is there. Each of the epoch is here, elsewhere, pinned or delivered,
- * but for bad ones. Its work is linear in what is planned. It is for the simulator, as engine_check is. */
-void engine_share(const struct engine *engine, uint32_t job, struct engine_share *out);
-
 /* engine_totals fills *out. This and the statuses go by jobs and ranks: they take no longer when more is in memory. */
 void engine_totals(const struct engine *engine, struct engine_totals *out);
 /* engine_job_statuses fills up to max rows, in order of the jobs' numbers, and returns how many jobs there are. Waits

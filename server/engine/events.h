@@ -110,9 +110,9 @@ struct engine_config {
 
 /* engine_slot_least returns the slot_least at which the records of an arena full of instances take a quarter of
  * encoded_bytes. */
-static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_bytes, uint64_t instance_bytes)
+static inline uint64_t engine_slot_least(uint64_t arena_bytes, uint64_t encoded_bytes)
 {
-    uint64_t records = encoded_bytes / ENGINE_RECORDS_PART / instance_bytes; /* records that there is room for */
+    uint64_t records = encoded_bytes / ENGINE_RECORDS_PART / ENGINE_INSTANCE_BYTES; /* that there is room for */
     return extent_round(records ? arena_bytes / records + 1 : arena_bytes);
 }
 
@@ -235,7 +235,7 @@ struct engine_event {
             uint32_t task;  /* the EXPECT's task */
             sample_id id;   /* SAMPLE_NONE: none comes; the engine expects another one elsewhere, or draws one here */
             int reason;     /* enum bad_reason of a sample that the other node could not prepare */
-            uint32_t bytes; /* of a good one for a `sized` job: how long it is, as in `prepared`; else not read */
+            uint32_t bytes; /* length of a good sample of a `sized` job, as in `prepared`; else not read */
             /* *taken, set: the sample counts as received. Not set: the job must not get it. Then the EXPECT still needs
              * an answer, unless *over is set, which says that nobody waits for it any more. */
             bool *taken, *over;

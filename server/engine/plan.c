@@ -196,7 +196,7 @@ static void plan_reserved(struct plan *plan, uint32_t job_index)
     }
 }
 
-/* neediest gives the emptiest of the queues that have room, or with `all` of those that are short; NULL when there is
+/* neediest returns the emptiest of the queues that have room, or with `all` of those that are short; NULL when there is
  * none. It gets the next pick. */
 static struct job_queue *neediest(const struct plan *plan, const struct job *job, bool all)
 {

@@ -99,8 +99,8 @@ static bool lay_out(struct plan *plan, const struct fixed *fixed, bool move)
     return found;
 }
 
-/* fits_beside tells whether the zones find room when all makes way that can: whether lay_out with `move` is
- * possible. */
+/* fits_beside tells whether the zones find room if every block that can be moved makes way, as lay_out with `move` has
+ * them do. */
 static bool fits_beside(const struct plan *plan, const struct fixed *fixed)
 {
     struct layout layout = {.bytes = plan->prepared->growth.limit, .n_zones = plan->prepared->n_zones};
@@ -199,8 +199,8 @@ bool plan_sized_enter(struct plan *plan, const struct job *job, struct job_queue
     }
 }
 
-/* want_room asks for the room that a zone did not find: all that jobs may look ahead, and what the zone would take
- * beside all that is there. */
+/* want_room asks for a larger arena, because a zone found no room: large enough for all that jobs may look ahead, or
+ * for the zone beside all that there is. */
 static void want_room(struct plan *plan, uint64_t zone_bytes)
 {
     uint64_t limit = plan->prepared->growth.limit, ahead = plan->quota->promised_bytes;

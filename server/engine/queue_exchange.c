@@ -26,7 +26,7 @@ enum {
         b = swap_;       \
     } while (0)
 
-/* passed gives how many entries have left the queue. An entry's number less this is its place in line; the result is
+/* passed returns how many entries have left the queue. An entry's number less this is its place in line; the result is
  * below 0 when it was overtaken. */
 static int64_t passed(const struct job_queue *queue)
 {

@@ -89,7 +89,8 @@ void residents_place_some(struct residents *residents, const struct engine_placi
 /* residents_keep chooses what encoded memory keeps over all epochs, and makes the groups anew if that has changed. It
  * is called when a job has come or gone. `ahead_bytes`: what the look-ahead of all jobs takes at once. */
 void residents_keep(struct residents *residents, uint64_t ahead_bytes);
-/* residents_forget_range forgets the range's chunks and the places of the samples in them; see engine_forget_chunks. */
+/* residents_forget_range forgets the range's chunks and the places of the samples in them. Each of these samples is
+ * loaded alone, until a job comes that places them anew. */
 void residents_forget_range(struct residents *residents, struct chunk_range *range);
 
 #endif

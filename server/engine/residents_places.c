@@ -119,8 +119,8 @@ static void forget_ranges(struct residents *residents, const struct job *coming)
 
 /* ── placing ── */
 
-/* enter gives the dataset's range, which a job came with before, or else a new one, for a job that comes or, NULL, will
- * come. NULL when there is no memory for a new one. */
+/* enter returns the dataset's range, which a job came with before, or else a new one, for a job that comes or, NULL,
+ * will come. NULL when there is no memory for a new one. */
 static struct chunk_range *enter(struct residents *residents, const struct engine_chunks *dataset,
                                  const struct job *job)
 {

@@ -14,7 +14,7 @@ enum {
     SWEEP_RESIDENTS = 2048, /* residents that one step looks at, unless configured */
     LINES_MAX = 4096,       /* With this many lines, the sweep finishes within the step. */
     SAMPLE_WORK = 16,       /* residents that the sweep visits in the time of finding those of one sample */
-    ENTER_AHEAD = 16        /* so many residents before one enters its fiber, its sample is fetched */
+    ENTER_AHEAD = 16        /* a sample is fetched this many residents before it enters its fiber */
 };
 
 static uint32_t sweep_most(const struct residents *residents)

@@ -78,7 +78,7 @@ static double window_rate(const struct governor_curve *curve, uint32_t knot, uin
     return enough ? threads_of(knot) * curve->count[knot] / curve->seconds[knot] : 0;
 }
 
-/* change gives the factor by which the window's tasks are faster than those before. 1: they are the same. */
+/* change returns the factor by which the window's tasks are faster than those before. 1: they are the same. */
 static double change(const struct governor_curve *curve, uint32_t tasks)
 {
     uint32_t most = tasks / 2;

@@ -12,7 +12,7 @@ static uint64_t name_of(const struct reads *reads, uint32_t number)
     return (uint64_t)queue->owner << (QUEUE_BITS + SOURCE_BITS) | queue->source << QUEUE_BITS | number;
 }
 
-/* named gives the number of the queue with that name. If its job has ended, it is the one of what was left. */
+/* named returns the number of the queue with that name. If its job has ended, it is the one of what was left. */
 static uint32_t named(const struct reads *reads, uint64_t name)
 {
     uint32_t number = name & (GOVERNOR_QUEUES_MAX - 1);

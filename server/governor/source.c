@@ -80,7 +80,7 @@ static void rest(struct governor_source *source)
     source->low = source->high = 0;
 }
 
-/* propose gives another number that may be better. 0: there is none. It halves the number as long as that is enough,
+/* propose returns another number that may be better. 0: there is none. It halves the number as long as that is enough,
  * then goes between what was enough and what was not. After a rest it tries somewhat more, in case the source has
  * become better or never was saturated, then somewhat fewer. */
 static uint32_t propose(const struct governor_source *source, bool suspicious)

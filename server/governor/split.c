@@ -123,7 +123,7 @@ uint32_t governor_preparers_most(const struct governor_balance *balance, uint32_
 
 /* ── loaders ── */
 
-/* neediest gives the queue that is furthest below its part and can use one loader more. n: there is none. */
+/* neediest returns the queue that is furthest below its part and can use one loader more. n: there is none. */
 static size_t neediest(const struct governor_claim *claims, size_t n, const uint32_t *out)
 {
     size_t best = n;
@@ -219,8 +219,8 @@ static size_t latest(const struct governor_forecast *forecasts, size_t n, double
     return worst;
 }
 
-/* giver gives the queue that would be the least late of all with one loader less, and would still be in time. n: there
- * is none. */
+/* giver returns the queue that would be the least late of all with one loader less, and would still be in time. n:
+ * there is none. */
 static size_t giver(const struct governor_forecast *forecasts, size_t n, double tau_s, const uint32_t *floor,
                     const uint32_t *loaders)
 {

@@ -64,7 +64,7 @@ struct history *given_turn(struct given *given, uint32_t epoch)
     return given->now;
 }
 
-/* presented gives the history of the record's epoch. NULL: it is over, and a later one is as well. A history without
+/* presented returns the history of the record's epoch. NULL: it is over, and a later one is as well. A history without
  * memory says so when it is asked. */
 static struct history *presented(struct given *given, const struct record *record)
 {

@@ -45,7 +45,7 @@ static void add_gifts(struct past *past, const struct past_job_sample *from, uin
     }
 }
 
-/* add_job gives the job's point of the second, and adds to its minute. False: there is none, because it was not seen
+/* add_job returns the job's point of the second, and adds to its minute. False: there is none, because it was not seen
  * for long. */
 static bool add_job(struct past *past, const struct past_job_sample *from, uint16_t slot, double now_s,
                     struct point *point)

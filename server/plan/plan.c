@@ -12,7 +12,7 @@
 #include "common/random.h"
 #include "preprocess/commands.h"
 #include "preprocess/prepare.h"
-#include "server/config/config_priv.h"
+#include "server/config/config.h"
 #include "server/plan/commands_priv.h"
 #include "server/registration/one_size.h"
 #include "server/storage/measure.h"

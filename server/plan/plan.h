@@ -34,11 +34,11 @@ struct plan_curve {
 void plan_curve_add(struct plan_curve *curve, double at_once, double per_s);
 double plan_curve_at(const struct plan_curve *curve, double at_once);
 
-/* Decoded forms, on the mean: what a form takes by its file's bytes, and what a preparation takes that makes one, or
- * that is made of one, by what it takes without. */
+/* Means of decoded forms. */
 struct plan_forms {
-    double ratio; /* 0: none are made */
-    double making, of_form;
+    double ratio;   /* bytes of a form by the bytes of its file; 0: none are made */
+    double making;  /* time of a preparation that makes a form, by that of one without forms */
+    double of_form; /* time of a preparation from a form, by the same */
 };
 
 /* The measurements, and the jobs. All fields but `class` are set. */

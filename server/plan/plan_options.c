@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/option.h"
-#include "server/config/config_priv.h"
+#include "server/config/config.h"
 #include "server/plan/commands_priv.h"
 
 static const char plan_usage[] =
@@ -64,8 +64,7 @@ static bool parse_size(const char *text, struct plan_arguments *arguments)
     config_machine_read("", &machine);
     if (arguments->n_sizes == PLAN_SIZES_MAX)
         return wrong("memory", text, "fewer sizes");
-    if (config_value_read(&arguments->sizes[arguments->n_sizes], &config_rows[SETTING_encoded_bytes],
-                          (struct config_scalar){.text = text}, &machine, &err))
+    if (config_encoded_read(text, &machine, &arguments->sizes[arguments->n_sizes], &err))
         return wrong("memory", text, "a size as 8GiB, from 1MiB");
     arguments->n_sizes++;
     return true;
@@ -120,9 +119,7 @@ int plan_parse(int argc, char **argv, struct plan_arguments *arguments)
                                    {"json", no_argument, &arguments->json, 1},
                                    {"help", no_argument, NULL, 'h'},
                                    {NULL, 0, NULL, 0}};
-    static char name[] = "larder plan"; /* option_next's messages begin with it */
-    argv[0] = name;
-    optind = 1;
+    option_begin(argv, "larder plan");
     for (int option; (option = option_next(argc, argv, known, NULL)) != -1;) {
         if (option == 'h') {
             fputs(plan_usage, stdout);

@@ -276,7 +276,7 @@ static struct engine_config engine_of(const struct plan_run *run, const struct p
                                   .job_quota_bytes = (uint64_t)((double)arena * plan->quota_share),
                                   .encoded_bytes = encoded,
                                   .instance_bytes = ENGINE_INSTANCE_BYTES,
-                                  .slot_least = engine_slot_least(arena, encoded, ENGINE_INSTANCE_BYTES),
+                                  .slot_least = engine_slot_least(arena, encoded),
                                   .inflight_loads = (plan->workers + plan->loaders) * TASKS_PER_THREAD * CHUNK_SAMPLES *
                                                     READS_SHARES,
                                   .inflight_prepares = plan->workers * TASKS_PER_THREAD,

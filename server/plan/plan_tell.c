@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/config/config_priv.h"
+#include "server/config/config.h"
 #include "server/plan/commands_priv.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -169,7 +169,7 @@ static void tell_advice(const struct plan_told *told, const struct plan_advice *
         say(&out, "Today's memory does not do: %s. ", told->refused);
     if (plan->step_s > 0)
         snprintf(wait, sizeof wait, ", of which jobs wait %.1f %%", 100 * now.stall);
-    say(&out, "With %s, an epoch after the first takes %.1f s%s, and what it takes its time for is %s. ",
+    say(&out, "With %s, an epoch after the first takes %.1f s%s, and it is limited by %s. ",
         told->refused ? "the first row" : "what is set now", now.epoch_s, wait, limit_text(advice->now));
     if (then.of_forms > 0)
         snprintf(forms, sizeof forms, " (%.0f %% are made of images that memory holds decoded)", 100 * then.of_forms);

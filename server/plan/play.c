@@ -96,7 +96,7 @@ bool play_step(struct play *play)
     play->at_hand.count = 0;
     play->taken = taken;
     uint64_t began_ns = play->timed ? clock_thread_ns() : 0;
-    size_t count = engine_step_all(play->engine, play->now_ns, taken.all, taken.count, &actions);
+    size_t count = engine_step(play->engine, play->now_ns, taken.all, taken.count, &actions);
     uint64_t took_ns = play->timed ? clock_thread_ns() - began_ns : 0;
     play->longest_ns = took_ns > play->longest_ns ? took_ns : play->longest_ns;
     if (play->check_every && play->steps % play->check_every == 0)

@@ -85,7 +85,7 @@ static uint32_t count_same(const struct looks *looks, struct image_size size)
     return count;
 }
 
-/* choose gives the size that most have, and of several such sizes the first. */
+/* choose returns the size that most have, and of several such sizes the first. */
 static int choose(const struct one_size_wish *wish, const struct looks *looks, struct image_size *out,
                   struct error *err)
 {
@@ -109,7 +109,7 @@ static int choose(const struct one_size_wish *wish, const struct looks *looks, s
     return 0;
 }
 
-/* The images that were looked at may be small ones: others may be so many times as large as the largest of them. */
+/* Images that were not looked at may have this many times the pixels of the largest one that was. */
 #define RAGGED_SPARE 4
 
 /* close_ragged gives an open pipeline of samples that differ in size the most pixels that one has, as those that were

@@ -50,7 +50,7 @@ static int make_set(const struct dataset *dataset, sample_id *indices, size_t co
     return 0;
 }
 
-/* make_again makes a list of the samples with these indices, which are the further turns. NULL when there are none. */
+/* make_again lists the samples with these indices: those that come again. *out becomes NULL when there are none. */
 static int make_again(const struct dataset *dataset, const uint32_t *indices, size_t count, sample_id **out,
                       struct engine_again *again, struct error *err)
 {

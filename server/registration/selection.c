@@ -25,8 +25,8 @@ bool selection_is_shared(const char *subset, const char *narrowed)
     return names_no_file(subset) && names_no_file(narrowed);
 }
 
-/* joined gives both texts as one, which the caller frees. No JSON has a line's end outside of white space, so different
- * pairs that are joined alike select the same. */
+/* joined returns both texts as one, which the caller frees. In JSON a line's end is white space. So if two pairs become
+ * the same text, they select the same samples. */
 static char *joined(const char *subset, const char *narrowed)
 {
     size_t size = strlen(subset) + strlen(narrowed) + 2;

@@ -10,7 +10,9 @@ enum {
     PROBE_SOURCE = 64 /* while a source was not measured, one in this many decisions goes there */
 };
 
-double origin_predict(const struct origin *origin, uint64_t bytes, uint32_t at_once)
+/* predict returns the seconds until `bytes` more would be read, after those under way. at_once: most reads under way at
+ * once. 0: not known. */
+static double predict(const struct origin *origin, uint64_t bytes, uint32_t at_once)
 {
     double reads = origin->under_way + 1.0;
     double rate = curve_at(&origin->curve, reads < at_once ? reads : at_once);
@@ -46,8 +48,8 @@ static bool is_clearly_slower(struct origins *origins, const struct origin_class
                               uint64_t bytes)
 {
     const struct origin *source = &origins->sources[origins_source_locked(origins, device)];
-    double here = origin_predict(&class->origin, bytes, class->threads);
-    double there = origin_predict(source, bytes, UINT32_MAX);
+    double here = predict(&class->origin, bytes, class->threads);
+    double there = predict(source, bytes, UINT32_MAX);
     uint32_t reads = 0; /* one that waited for a processor says nothing of the disk */
     for (uint32_t knot = 0; knot < CURVE_KNOTS; knot++)
         reads += class->origin.curve.seen[knot];

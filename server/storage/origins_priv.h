@@ -37,9 +37,6 @@ struct origins {
     char *curves;
 };
 
-/* origin_predict returns the seconds until `bytes` more would be read, after those under way. at_once: most reads under
- * way at once. 0: not known. */
-double origin_predict(const struct origin *origin, uint64_t bytes, uint32_t at_once);
 /* origins_source_locked returns the place of a source, which is made when missing. */
 uint32_t origins_source_locked(struct origins *origins, uint64_t device);
 /* origins_choose_locked tells whether `bytes` that lie in the class should come from there, not from the source. */

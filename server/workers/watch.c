@@ -74,7 +74,7 @@ static void log_learned(const struct poison_notes *notes, const struct poison_de
         log_warn("msg=\"samples are left out because daemons died of them: see larder poison list\" samples=%u", bad);
 }
 
-/* learn gives what the file at path says; nothing when it is damaged. */
+/* learn returns what the file at path says; nothing when it is damaged. */
 static void learn(const char *path, struct poison_notes *notes)
 {
     void *bytes = NULL;

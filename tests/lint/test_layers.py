@@ -106,9 +106,21 @@ CASES = {
     "a file that declares another's function itself": (
         {"common/own.c": "void own(void);\nstatic void use(void)\n{\n    own();\n}\n"},
         "common/own.c:1", "declares own itself"),
+    "a header of another folder that is private": (
+        {"server/plan/private.c": '#include "server/config/config_priv.h"\n'},
+        "server/plan/private.c:1", "a _priv.h is for its own folder"),
+    "a function that only tests call": (
+        {"common/tested.h": "void tested(void);\n", "common/tested.c": '#include "common/tested.h"\nvoid tested(void)\n'
+                                                                       "{\n}\n",
+         "tests/unit/tested.c": '#include "common/tested.h"\nstatic void test(void)\n{\n    tested();\n}\n'},
+        "common/tested.h:1", "has tested", "FOR_TESTS"),
+    "an inline function that nothing calls": (
+        {"common/idle.h": "static inline void idle_inline(void)\n{\n}\n"},
+        "common/idle.h:1", "has idle_inline", "FOR_TESTS"),
     "names that are no calls, in new files that need no line": (
         {"sampler/one.h": "void one(void);\nvoid two(void);\n",
          "sampler/two.c": '#include "sampler/one.h"\nvoid two(void)\n{\n    one();\n}\n',
+         "sampler/four.c": '#include "sampler/one.h"\nstatic void four(void)\n{\n    two();\n}\n',
          "sampler/three.c": "static void one(void)\n{\n}\nstatic void use(void)\n{\n    one();\n}\n",
          "sampler/one.c": '''#include "sampler/one.h"
 /* two() */

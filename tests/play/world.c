@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "common/check.h"
+#include "tests/play/inside.h"
 
 enum { OTHER = 900, ROUNDS_MAX = 20000 };
 
@@ -142,8 +143,8 @@ static void node_dies(struct world *world, uint32_t node)
  * left to be drawn, each that has not come is expected, and has a place or none. Of a multiset that is not known. */
 static sample_id without_place(const struct world *world, uint32_t node)
 {
-    struct engine_share share;
-    engine_share(world->run->play.engine, world->run->play.job, &share);
+    struct inside_share share;
+    inside_share(world->run->play.engine, world->run->play.job, &share);
     bool known = !world->multiset && share.unplaced && share.undrawn == 0;
     for (sample_id id = 0; known && id < world->run->samples; id++) {
         bool placed = world->home[id] != node || world->received[id];

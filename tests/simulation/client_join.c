@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "common/check.h"
+#include "tests/play/inside.h"
 #include "tests/simulation/world_priv.h"
 
 enum { PIECES = 4 }; /* that samples are placed in at the most */
@@ -29,7 +30,7 @@ static void forget(struct world *world, uint32_t dataset)
     uint64_t key[ENGINE_CHUNK_KEY];
     scenario_chunk_key(dataset, key);
     world_say(world, "chunks of dataset %u are forgotten", dataset);
-    engine_forget_chunks(world->engine, key);
+    inside_forget_chunks(world->engine, key);
 }
 
 /* Now and then the chunks of a dataset are forgotten, or of all: whoever runs. Between steps. */

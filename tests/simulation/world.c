@@ -103,15 +103,11 @@ static bool check_is_due(struct world *world)
 void world_flush(struct world *world)
 {
     const struct engine_action *actions;
-    size_t count = 0;
     if (world->n_events == 0 || broken(world))
         return;
     world->steps++;
     uint64_t began_ns = world->options.timed ? clock_thread_ns() : 0;
-    if (world->n_events == 1)
-        count = engine_step(world->engine, world->now_ns, world->events, &actions);
-    else
-        count = engine_step_all(world->engine, world->now_ns, world->events, world->n_events, &actions);
+    size_t count = engine_step(world->engine, world->now_ns, world->events, world->n_events, &actions);
     uint64_t took_ns = world->options.timed ? clock_thread_ns() - began_ns : 0;
     world->longest_ns = took_ns > world->longest_ns ? took_ns : world->longest_ns;
     world->n_events = 0;

@@ -296,11 +296,11 @@ const struct engine *fleet_engine(const struct fleet *fleet, uint32_t node)
     return fleet->nodes[node].play.engine;
 }
 
-void fleet_share(const struct fleet *fleet, uint32_t number, struct engine_share *out)
+void fleet_share(const struct fleet *fleet, uint32_t number, struct inside_share *out)
 {
     const struct fleet_job *job = &fleet->jobs[number];
     CHECK(job->there);
-    engine_share(fleet->nodes[job->node].play.engine, job->job, out);
+    inside_share(fleet->nodes[job->node].play.engine, job->job, out);
 }
 
 size_t fleet_parts(const struct fleet *fleet, uint32_t number, struct merge_status *out, size_t max)

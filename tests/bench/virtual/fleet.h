@@ -7,6 +7,7 @@
 #include "server/cluster/anchor.h"
 #include "server/cluster/home.h"
 #include "server/plan/play.h"
+#include "tests/play/inside.h"
 
 enum {
     FLEET_NODES_MAX = 64,
@@ -149,7 +150,7 @@ const struct peers *fleet_peers(const struct fleet *fleet, uint32_t node);
 const struct engine *fleet_engine(const struct fleet *fleet, uint32_t node);
 /* fleet_share counts where the samples of a job are. fleet_parts returns what other nodes are to give it: up to max
  * rows, with the numbers of nodes, and how many there are. */
-void fleet_share(const struct fleet *fleet, uint32_t job, struct engine_share *out);
+void fleet_share(const struct fleet *fleet, uint32_t job, struct inside_share *out);
 size_t fleet_parts(const struct fleet *fleet, uint32_t job, struct merge_status *out, size_t max);
 struct anchor_counts fleet_received(const struct fleet *fleet, uint32_t job); /* by the job, so far */
 

@@ -1,5 +1,5 @@
 /* read.h: what the readers of scenario files share: values with bounds, and mappings key by key. Scenarios are read as
- * strictly as configurations. The functions that give an int give 0 or an error's code. */
+ * strictly as configurations. The functions that return an int return 0 or an error's code. */
 #ifndef LARDER_TESTS_BENCH_VIRTUAL_READ_H
 #define LARDER_TESTS_BENCH_VIRTUAL_READ_H
 

@@ -69,7 +69,7 @@ static void draw(struct sample_masks masks)
         .image = {.data = pixels, .stride = 64, .width = 20, .height = 20}, .rect = {3, 20, 20, 20}, .height = 40};
     mask_canvas_clear(&canvas);
     for (uint32_t i = 0; i < masks.shapes; i++) {
-        struct sample_shape shape = sample_masks_next(&masks);
+        struct mask_shape shape = sample_masks_next(&masks);
         CHECK(shape.mask < masks.count);
         if (shape.height == 0 || (shape.height == 40 && shape.width >= 23))
             (void)mask_canvas_outline(&canvas, &shape, i % MASK_SHAPES_TOGETHER);

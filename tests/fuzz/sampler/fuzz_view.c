@@ -1,11 +1,11 @@
-/* fuzz_view.c: proves that no text makes view_parse or view_eval crash, and that the normal form of what is accepted is
- * the normal form of itself and selects the same samples. */
+/* fuzz_view.c: proves that no text makes view_parse or view_eval crash, and that what is accepted selects samples of
+ * the dataset, each once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/check.h"
-#include "sampler/view.h"
+#include "sampler/view_priv.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char *const seeds[] = {
@@ -53,6 +53,15 @@ static const char *class_of(const void *dataset, uint32_t label)
     return classes[label];
 }
 
+/* A list file would be the host's. */
+static bool names_list(const struct view_node *node)
+{
+    bool names = node->op == VIEW_LIST;
+    for (size_t i = 0; i < node->n_parts && !names; i++)
+        names = names_list(node->parts[i]);
+    return names;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct view_source source = {.path = "/data",
@@ -62,31 +71,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                               .label = label_of,
                                               .key = key_of,
                                               .class_name = class_of};
-    struct view *view, *again;
+    struct view *view;
     struct error err = {0};
     if (view_parse((const char *)data, size, &view, &err)) {
         CHECK(err.code == LARDER_EINVAL && err.text[0]);
         return 0;
     }
-    /* A list file would be the host's: parsing is all that is tried. In the normal form no escapes hide the word. */
     struct view_result result = {0};
-    if (strstr(view_canonical(view), "\"list\":") == NULL && view_eval(view, &source, &result, &err) == 0) {
+    if (!names_list(view->root) && view_eval(view, &source, &result, &err) == 0) {
         CHECK(result.count > 0 && idset_count(result.ids) == result.count);
         for (uint32_t i = 0; i < result.count; i++)
             CHECK(result.indices[i] < source.count && (i == 0 || result.indices[i - 1] < result.indices[i]) &&
                   idset_contains(result.ids, result.order[i]));
-    }
-    const char *canonical = view_canonical(view);
-    if (strlen(canonical) <= VIEW_TEXT_MAX) { /* escapes make it longer than what was written */
-        CHECK(view_parse(canonical, strlen(canonical), &again, &err) == 0);
-        CHECK(strcmp(canonical, view_canonical(again)) == 0);
-        struct view_result same = {0};
-        if (result.count) {
-            CHECK(view_eval(again, &source, &same, &err) == 0);
-            CHECK(memcmp(same.fingerprint, result.fingerprint, sizeof same.fingerprint) == 0);
-        }
-        view_result_clear(&same);
-        view_destroy(again);
     }
     view_result_clear(&result);
     view_destroy(view);

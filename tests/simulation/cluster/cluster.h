@@ -241,7 +241,7 @@ void shares_check(struct cluster *cluster);
 /* uniform.c: uniform_look looks at what a trainer's job has drawn since the look before. uniform_judge adds up what
  * runs have, and gives the chi-square of UNIFORM_FREEDOM degrees of freedom; below 0: there is too little to judge. */
 enum { UNIFORM_FREEDOM = UNIFORM_KINDS * UNIFORM_WINDOWS };
-void uniform_look(struct cluster *cluster, struct trainer *trainer, const struct engine_share *share,
+void uniform_look(struct cluster *cluster, struct trainer *trainer, const struct inside_share *share,
                   const struct merge_status *parts, size_t n_parts);
 void uniform_add(struct uniform *sum, const struct uniform *more);
 double uniform_chi_square(const struct uniform *sum);

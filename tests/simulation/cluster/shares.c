@@ -5,7 +5,7 @@
 
 enum { PARTS_MAX = MERGE_PARTS_MAX };
 
-static void check_counts(struct cluster *cluster, struct trainer *trainer, const struct engine_share *share)
+static void check_counts(struct cluster *cluster, struct trainer *trainer, const struct inside_share *share)
 {
     uint64_t samples = epochs_samples(cluster, trainer);
     uint64_t found = share->here + share->elsewhere + share->pinned + trainer->n_had;
@@ -18,7 +18,7 @@ static void check_counts(struct cluster *cluster, struct trainer *trainer, const
 
 /* What the parts are to give is what is elsewhere: none of it is in two parts, and none in no part. Each entry that has
  * a place for one of them has it in some part; so may one that nobody waits for any more. */
-static void check_parts(struct cluster *cluster, const struct trainer *trainer, const struct engine_share *share,
+static void check_parts(struct cluster *cluster, const struct trainer *trainer, const struct inside_share *share,
                         const struct merge_status *parts, size_t n_parts)
 {
     uint64_t left = 0, slots = 0;
@@ -37,7 +37,7 @@ static void check_parts(struct cluster *cluster, const struct trainer *trainer, 
 static void check_trainer(struct cluster *cluster, struct trainer *trainer)
 {
     struct merge_status parts[PARTS_MAX];
-    struct engine_share share;
+    struct inside_share share;
     fleet_share(cluster->fleet, trainer->job, &share);
     if (!share.runs || share.epoch != trainer->epoch) {
         trainer->look.there = false;

@@ -21,7 +21,7 @@ static void add_draws(struct uniform *uniform, int kind, uint32_t window, uint64
 }
 
 static struct uniform_look look_at(const struct cluster *cluster, const struct trainer *trainer,
-                                   const struct engine_share *share, const struct merge_status *parts, size_t n_parts)
+                                   const struct inside_share *share, const struct merge_status *parts, size_t n_parts)
 {
     struct anchor_counts counts = fleet_received(cluster->fleet, trainer->job);
     struct uniform_look look = {.there = true,
@@ -46,7 +46,7 @@ static bool by_homes(const struct cluster *cluster, const struct uniform_look *l
     return !cluster->tight && sum == look->undrawn;
 }
 
-void uniform_look(struct cluster *cluster, struct trainer *trainer, const struct engine_share *share,
+void uniform_look(struct cluster *cluster, struct trainer *trainer, const struct inside_share *share,
                   const struct merge_status *parts, size_t n_parts)
 {
     const struct uniform_look before = trainer->look, now = look_at(cluster, trainer, share, parts, n_parts);

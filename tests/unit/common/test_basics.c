@@ -171,7 +171,7 @@ static void log_writes_lines(void **state)
     longer[sizeof longer - 1] = 0;
     capture_begin();
     log_info("msg=\"%s\" n=%d", "a\nlevel=error\x1b[0m", 5);
-    log_debug("msg=hidden");
+    log_line(LOG_DEBUG, "msg=hidden");
     log_warn("msg=\"%s\"", longer);
     log_set_level(LOG_ERROR);
     log_warn("msg=hidden");
@@ -213,7 +213,7 @@ static void jobset_holds(void **state)
 {
     (void)state;
     static const unsigned jobs[] = {0, 1, 63, 64, 127, 128, 200, 255};
-    struct jobset set = {0}, other = {0};
+    struct jobset set = {0};
     assert_true(jobset_empty(&set));
     assert_int_equal(jobset_next(&set, 0), JOBS_MAX);
     for (size_t i = 0; i < 8; i++)
@@ -223,10 +223,6 @@ static void jobset_holds(void **state)
     JOBSET_EACH(job, &set)
         assert_int_equal(job, jobs[n++]);
     assert_int_equal(n, 8);
-    jobset_add(&other, 2);
-    assert_false(jobset_intersects(&set, &other));
-    jobset_add(&other, 255);
-    assert_true(jobset_intersects(&set, &other));
     for (size_t i = 0; i < 8; i++) {
         assert_true(jobset_has(&set, jobs[i]));
         jobset_remove(&set, jobs[i]);

@@ -93,7 +93,8 @@ static void test_all_files(void **state)
     for (unsigned start = 0; start < 2; start++) {
         struct catalog *catalog = catalog_start();
         struct dataset *images = open_in(catalog, "t"), *files = NULL;
-        assert_int_equal(catalog_open_files(catalog, path, &files, NULL), 0);
+        assert_int_equal(
+            catalog_open_for(catalog, &(struct catalog_wish){.path = path, .files = FILES_ALL}, &files, NULL), 0);
         assert_int_equal(dataset_count(images), 30);
         assert_int_equal(dataset_count(files), 31);
         assert_stats(catalog, start ? 2 : 0, start ? 0 : 2);

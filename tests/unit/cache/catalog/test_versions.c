@@ -130,7 +130,8 @@ static void test_waiting(void **state)
     struct dataset_version version, again = version_of("t");
     struct catalog *catalog = catalog_start();
     path_below(path, "t");
-    assert_int_equal(catalog_open_files(catalog, path, &dataset, NULL), 0);
+    assert_int_equal(
+        catalog_open_for(catalog, &(struct catalog_wish){.path = path, .files = FILES_ALL}, &dataset, NULL), 0);
     catalog_version(catalog, dataset, WAIT_MS, NULL, &version);
     assert_memory_equal(&version, &again, sizeof version);
     struct interrupt unwanted = {.set = true};

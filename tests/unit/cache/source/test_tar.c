@@ -158,7 +158,9 @@ static void test_refusals(void **state)
     assert_refused(below("s#labels=else"), LARDER_EINVAL, "it has no else");
     assert_refused(below("s#labels=json:"), LARDER_EINVAL, "cls, json:KEY, KEY or none");
     assert_refused(below("s#labels=json:key"), LARDER_EINVAL, "it has no key");
-    assert_int_equal(catalog_open_files(the_catalog, below("s"), &none, &err), LARDER_EINVAL);
+    assert_int_equal(catalog_open_for(the_catalog, &(struct catalog_wish){.path = below("s"), .files = FILES_ALL},
+                                      &none, &err),
+                     LARDER_EINVAL);
     tar_block(&tar, 'S', "holes.jpg", 0);
     tar_write(&tar, below("s/sparse.tar"));
     assert_refused(below("s/sparse.tar"), LARDER_EINVAL, "--sparse");

@@ -46,7 +46,7 @@ static int begin(void **state)
                                               .arena_bytes = 1 << 20,
                                               .encoded_bytes = 1 << 20,
                                               .instance_bytes = ENGINE_INSTANCE_BYTES,
-                                              .slot_least = engine_slot_least(1 << 20, 1 << 20, ENGINE_INSTANCE_BYTES),
+                                              .slot_least = engine_slot_least(1 << 20, 1 << 20),
                                               .inflight_loads = 1,
                                               .inflight_prepares = 1,
                                               .sample_bytes = sample_bytes},

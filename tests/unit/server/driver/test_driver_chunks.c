@@ -66,7 +66,8 @@ static uint32_t add_job(const char *name, const struct dataset *dataset)
     struct chunk_slot *places = xcalloc(count, sizeof *places);
     sample_id *ids = xcalloc(count, sizeof *ids);
     assert_int_equal(idset_create(&view), 0);
-    idset_add_many(view, dataset_ids(dataset), count);
+    for (uint32_t i = 0; i < count; i++)
+        idset_add(view, dataset_id(dataset, i));
     idset_to_array(view, ids);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index;

@@ -133,7 +133,7 @@ static void test_new_groups(void **state)
         const struct engine_action *actions;
         struct engine_event tick = {.type = ENGINE_TICK};
         assert_true(engine_wakes_ns(engine) <= play.now_ns);
-        engine_step(engine, play.now_ns, &tick, &actions);
+        engine_step(engine, play.now_ns, &tick, 1, &actions);
         engine_check(engine);
         assert_in_range(count_entered(engine) - before, 1, SWEPT);
         steps++;

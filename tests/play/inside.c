@@ -1,10 +1,11 @@
-/* engine_share.c: where the samples of a job's epoch are, counted one by one. */
+#include "tests/play/inside.h"
+
 #include "common/check.h"
 #include "server/engine/engine_priv.h"
 #include "server/engine/plan.h"
 #include "server/engine/queue.h"
 
-static void count_queue(const struct engine *engine, const struct job_queue *queue, struct engine_share *out)
+static void count_queue(const struct engine *engine, const struct job_queue *queue, struct inside_share *out)
 {
     const struct entry *entries = engine->queues.entries;
     for (uint32_t at = queue->line.entries.head; at != ENGINE_NONE; at = entries[at].in_line.next) {
@@ -20,12 +21,12 @@ static void count_queue(const struct engine *engine, const struct job_queue *que
     }
 }
 
-void engine_share(const struct engine *engine, uint32_t no, struct engine_share *out)
+void inside_share(const struct engine *engine, uint32_t no, struct inside_share *out)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
     const struct job *job = job_at(&engine->jobs, no);
     CHECK(job->state != JOB_FREE);
-    *out = (struct engine_share){.runs = job->state == JOB_RUNNING, .epoch = job->progress.epoch};
+    *out = (struct inside_share){.runs = job->state == JOB_RUNNING, .epoch = job->progress.epoch};
     if (!out->runs)
         return;
     out->here = sampler_remaining(engine->env.sampler, no);
@@ -35,4 +36,12 @@ void engine_share(const struct engine *engine, uint32_t no, struct engine_share 
         count_queue(engine, &job->queues[rank], out);
     }
     out->elsewhere = out->undrawn + out->placed + out->unplaced + out->reserved;
+}
+
+void inside_forget_chunks(struct engine *engine, const uint64_t chunk_key[ENGINE_CHUNK_KEY])
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    struct chunk_range *range = chunks_find_range(&engine->chunks, chunk_key);
+    if (range)
+        residents_forget_range(&engine->residents, range);
 }
