@@ -375,6 +375,7 @@ class Epoch:
             if error is not None:
                 raise error
             self._batches.check_live()
+            self._job.agreement.look()
             parts = self._batches.next()
             if parts is not None:
                 return parts

@@ -13,7 +13,7 @@ import os
 import threading
 import warnings
 
-from . import _options, _record, _state, _watch, _wire
+from . import _agree, _options, _record, _state, _watch, _wire
 from ._history import Base, History
 from ._link import Link
 from ._session import draws_of
@@ -47,6 +47,7 @@ class Job:
         self.begun = False        # an epoch, as the rank that it is
         self.error = None         # that ended the job while the script did something else
         self.loaded = None       # the state whose epoch is the next to begin
+        self.agreement = None    # with the ranks at other nodes
         self._kept = None
         self._named = b""         # by the daemon
         self._was_registered = False
@@ -267,6 +268,12 @@ class Job:
             self.let_go()
             self.chosen = self.epoch
 
+    def agree(self):
+        """Raises where ranks at other nodes were given something else, as far as that is known by now."""
+        if self.agreement is None:
+            self.agreement = _agree.Agreement(self)
+        self.agreement.begin()
+
     def begin(self):
         """The history of the epoch that begins: of what a state says was taken, or of what another process of this rank
         has taken, or of nothing."""
@@ -415,7 +422,7 @@ class Job:
         if self.info is not None:
             _state.check_dataset(state, self.asked, self.info)
         self.let_go()
-        self.loaded = state
+        self.loaded, self.agreement = state, None
         self.history = self._history_of(state.epoch, state.base)
         self.epoch = self.chosen = state.epoch
 

@@ -546,6 +546,7 @@ class Loader:
         if job.epoch >= _wire.EPOCHS_MAX:
             raise EpochsOver(f"all {_wire.EPOCHS_MAX} epochs that a Loader may have are over: set_epoch() takes a "
                              "lower one")
+        job.agree()
         history = job.begin()
         if not history.ended:
             job.running(history)

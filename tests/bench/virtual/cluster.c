@@ -263,13 +263,15 @@ static bool step(struct cluster_bench *bench, uint64_t now)
 
 static void add_orders(const struct cluster_bench *bench, json_t *run)
 {
+    static const char *const told[] = {"position_echo", "position_chi_square", "class_mix", "chunk_mates_in_batch"};
     json_t *rows = json_array(), *row;
     size_t at;
     orders_report(bench->orders, bench->ledger.scenario, "cluster", run, rows);
     json_array_foreach(rows, at, row) {
-        json_t *job = json_array_get(json_object_get(run, "jobs"), at);
-        json_object_set(job, "position_echo", json_object_get(row, "position_echo"));
-        json_object_set(job, "chunk_mates_in_batch", json_object_get(row, "chunk_mates_in_batch"));
+        size_t number = (size_t)json_integer_value(json_object_get(row, "job"));
+        json_t *job = json_array_get(json_object_get(run, "jobs"), number);
+        for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+            json_object_set(job, told[i], json_object_get(row, told[i]));
     }
     json_decref(rows);
 }

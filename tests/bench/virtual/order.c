@@ -17,9 +17,14 @@
 
 enum { PARTS = 10, CLASSES = 10, BATCH = 64 };
 
-/* Of one job. */
+/* Of one job; of a training whose ranks are jobs, with the first of these. */
 struct order {
     uint32_t samples, epochs;
+    struct order *of;                  /* that of the training */
+    uint32_t ranks, rank, batch;       /* of the training; batch: a rank's */
+    uint32_t *came_at;                 /* which sample came at each place, epoch by epoch */
+    bool *was_kept;                    /* of each place */
+    uint32_t *chunk_of;                /* of each sample */
     uint16_t *parts;                   /* times that a sample came in each tenth of an epoch */
     uint64_t kept[PARTS], came[PARTS]; /* kept samples and all samples in each tenth, after the first epoch */
     float *place;                      /* where in the epoch before each sample came, -0.5 … 0.5 */
@@ -29,6 +34,24 @@ struct order {
     uint64_t batches, mates; /* pairs of one chunk in one batch */
     double class_square;
 };
+
+/* of_training returns where a rank's sample comes in the training's epoch: ranks train on their batches at once. */
+static uint64_t of_training(const struct order *order, uint64_t position)
+{
+    uint64_t share = order->samples / order->ranks, step = position / order->batch, at = position % order->batch;
+    uint64_t left = share - step * order->batch, width = left < order->batch ? left : order->batch;
+    return step * order->batch * order->ranks + order->rank * width + at;
+}
+
+void orders_got(void *ctx, const struct sharing_given *given)
+{
+    const struct order *order = (struct order *)ctx + given->job;
+    const struct order *of = order->of;
+    size_t place = (size_t)given->epoch * of->samples + of_training(order, given->position);
+    of->came_at[place] = given->id;
+    of->was_kept[place] = given->kept;
+    of->chunk_of[given->id] = given->chunk;
+}
 
 static void batch_done(struct order *order)
 {
@@ -42,26 +65,34 @@ static void batch_done(struct order *order)
     order->batches++;
 }
 
-void orders_got(void *ctx, const struct sharing_given *given)
+static void add_place(struct order *order, uint32_t epoch, uint32_t position)
 {
-    struct order *order = (struct order *)ctx + given->job;
-    float place = ((float)given->position + 0.5f) / (float)order->samples - 0.5f;
-    if (given->epoch > 0) {
-        order->echo += (double)(place * order->place[given->id]);
+    uint32_t id = order->came_at[(size_t)epoch * order->samples + position], at = position % BATCH;
+    bool kept = order->was_kept[(size_t)epoch * order->samples + position];
+    float place = ((float)position + 0.5f) / (float)order->samples - 0.5f;
+    if (epoch > 0) {
+        order->echo += (double)(place * order->place[id]);
         order->square += (double)(place * place);
     }
-    order->place[given->id] = place;
-    uint32_t at = (uint32_t)(given->position % BATCH);
-    uint64_t part = given->position * PARTS / order->samples;
-    order->parts[(size_t)given->id * PARTS + part]++;
-    order->came[part] += given->epoch > 0;
-    order->kept[part] += given->epoch > 0 && given->kept;
+    order->place[id] = place;
+    uint64_t part = (uint64_t)position * PARTS / order->samples;
+    order->parts[(size_t)id * PARTS + part]++;
+    order->came[part] += epoch > 0;
+    order->kept[part] += epoch > 0 && kept;
     if (at == 0)
         memset(order->classes, 0, sizeof order->classes);
-    order->classes[(uint64_t)given->id * CLASSES / order->samples]++;
-    order->chunks[at] = given->chunk;
+    order->classes[(uint64_t)id * CLASSES / order->samples]++;
+    order->chunks[at] = order->chunk_of[id];
     if (at == BATCH - 1)
         batch_done(order);
+}
+
+static void add_up(struct order *order)
+{
+    for (uint32_t epoch = 0; epoch < order->epochs; epoch++) {
+        for (uint32_t position = 0; position < order->samples; position++)
+            add_place(order, epoch, position);
+    }
 }
 
 /* Pearson's statistic of the tenths, over its degrees of freedom: 1 when every sample is equally often early and
@@ -120,24 +151,43 @@ static json_t *row(const struct sharing_scenario *scenario, const struct order *
 struct order *orders_begin(const struct sharing_scenario *scenario)
 {
     struct order *orders = xcalloc(scenario->n_jobs, sizeof *orders);
-    for (uint32_t job = 0; job < scenario->n_jobs; job++) {
-        orders[job] = (struct order){.samples = scenario->samples, .epochs = scenario->jobs[job].epochs};
-        orders[job].parts = xcalloc((size_t)scenario->samples * PARTS, sizeof *orders[job].parts);
-        orders[job].place = xcalloc(scenario->samples, sizeof *orders[job].place);
+    for (uint32_t i = 0; i < scenario->n_jobs; i++) {
+        const struct sharing_job *job = &scenario->jobs[i];
+        struct order *order = &orders[i];
+        *order = (struct order){.samples = scenario->samples,
+                                .epochs = job->epochs,
+                                .of = order - job->of_rank,
+                                .ranks = job->ranks,
+                                .rank = job->of_rank,
+                                .batch = scenario->batch};
+        if (order->of != order)
+            continue;
+        order->came_at = xcalloc((size_t)scenario->samples * job->epochs, sizeof *order->came_at);
+        order->was_kept = xcalloc((size_t)scenario->samples * job->epochs, sizeof *order->was_kept);
+        order->chunk_of = xcalloc(scenario->samples, sizeof *order->chunk_of);
+        order->parts = xcalloc((size_t)scenario->samples * PARTS, sizeof *order->parts);
+        order->place = xcalloc(scenario->samples, sizeof *order->place);
     }
     return orders;
 }
 
-void orders_report(const struct order *orders, const struct sharing_scenario *scenario, const char *name,
-                   const json_t *run, json_t *rows)
+void orders_report(struct order *orders, const struct sharing_scenario *scenario, const char *name, const json_t *run,
+                   json_t *rows)
 {
-    for (uint32_t job = 0; job < scenario->n_jobs; job++)
+    for (uint32_t job = 0; job < scenario->n_jobs; job++) {
+        if (orders[job].of != &orders[job])
+            continue;
+        add_up(&orders[job]);
         json_array_append_new(rows, row(scenario, &orders[job], name, job, run));
+    }
 }
 
 void orders_end(struct order *orders, const struct sharing_scenario *scenario)
 {
     for (uint32_t job = 0; job < scenario->n_jobs; job++) {
+        free(orders[job].came_at);
+        free(orders[job].was_kept);
+        free(orders[job].chunk_of);
         free(orders[job].parts);
         free(orders[job].place);
     }
@@ -190,7 +240,7 @@ bool orders_fit(const struct sharing_scenario *scenario)
 {
     bool all = scenario->samples > BATCH;
     for (uint32_t job = 0; job < scenario->n_jobs; job++)
-        all = all && scenario->jobs[job].view == SHARING_ALL && scenario->jobs[job].ranks <= 1;
+        all = all && scenario->jobs[job].view == SHARING_ALL && scenario->samples % scenario->jobs[job].ranks == 0;
     return all;
 }
 

@@ -40,6 +40,7 @@ enum cluster_rule {
     RULE_SAME = 12,    /* a seed is a run */
     RULE_ETCD = 13,    /* whatever etcd says, a node that answers is seen until it leaves */
     RULE_LEFT = 14,    /* a node that has left gives nothing */
+    RULE_HOME = 15,    /* what is dealt at home stays there but for what is mixed, and other nodes are not asked */
     RULES
 };
 
@@ -72,6 +73,9 @@ enum cluster_spoil {
     SPOIL_BOTH,   /* goes on drawing here what homes are to give from now on */
     SPOIL_KIN,    /* takes each guest of a training for a training */
     SPOIL_LENGTH, /* takes a sample that came for as long as it may be */
+    SPOIL_STIR,   /* deals at home with another mix */
+    SPOIL_STRAY,  /* asks homes for what is dealt at home */
+    SPOIL_LEAVE,  /* deals anew what is to be dealt at home */
     SPOIL_ALL
 };
 
@@ -116,6 +120,8 @@ struct launch {
     bool lone;                                                   /* it begins alone, and is in company from */
     uint64_t turn_ns;                                            /* this time on; UINT64_MAX: never */
     uint32_t ranks;                                              /* 0: there is none */
+    uint32_t mix;                                                /* of DEAL_MIX_ALL, where it is dealt at home; and */
+    struct idset *homes[CLUSTER_NODES_MAX];                      /* what has its home at each node then; else NULL */
     struct idset *shares[CLUSTER_NODES_MAX][CLUSTER_EPOCHS_MAX]; /* NULL: not dealt yet */
     /* Of a multiset, how often each sample comes to a rank. Then the share has those that come to it at all. */
     uint32_t draws[CLUSTER_NODES_MAX][CLUSTER_EPOCHS_MAX][CLUSTER_SAMPLES_MAX];
@@ -154,6 +160,7 @@ struct cluster {
     uint32_t faults; /* FAULT_… */
     enum cluster_spoil spoil;
     bool spoiled;
+    bool at_home;   /* the launch is dealt at home */
     uint32_t sized; /* a bit for each pipeline: its instances differ in length */
     bool tight;     /* the arenas have tight_slots: some guests are refused, and some entries wait for a place */
     uint32_t tight_slots;
@@ -188,8 +195,9 @@ struct cluster {
     uint64_t hash, most_stall_ns, samples, events;
 };
 
-/* cluster_run runs a seed, and gives the rule that it broke; it counts and tells in *cluster. cluster_end frees it. */
-enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil);
+/* cluster_run runs a seed, and gives the rule that it broke; it counts and tells in *cluster. cluster_end frees it.
+ * at_home: each run with room for a launch has one that is dealt at home. */
+enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil, bool at_home);
 void cluster_end(struct cluster *cluster);
 
 /* Shared by cluster*.c. cluster_length returns how long an instance of a pipeline that is sized is. */
@@ -224,6 +232,13 @@ void launch_happens(struct cluster *cluster);                                   
 uint32_t launch_samples(const struct cluster *cluster, const struct trainer *trainer); /* as epochs_samples */
 uint32_t launch_times(const struct cluster *cluster, const struct trainer *trainer, sample_id id);
 void launch_end(struct cluster *cluster);
+
+/* at_home.c: a launch that is dealt at home. at_home_begin draws how much is mixed; at_home_deals readies the deal for
+ * a rank. The checks are of an epoch that is dealt to all ranks, and of what a rank has elsewhere. */
+void at_home_begin(struct cluster *cluster, uint64_t seed);
+void at_home_deals(struct cluster *cluster, uint32_t rank);
+void at_home_check(struct cluster *cluster, uint32_t epoch);
+void at_home_check_parts(struct cluster *cluster, const struct trainer *trainer, uint64_t elsewhere, size_t n_parts);
 
 /* epochs.c: what epochs are. epochs_multiset makes a multiset for a third of the numbers, and gives NULL for the
  * others. epochs_of returns the trainer's; NULL: it has none. epochs_times returns how often a sample comes to it in

@@ -32,8 +32,10 @@ void launch_begin(struct cluster *cluster)
 {
     struct rng rng;
     random_seed_keys(&rng, cluster->seed, KEY_LAUNCH, 0, 0);
-    if (cluster->tight || random_below(&rng, 2))
+    if (cluster->tight || (!cluster->at_home && random_below(&rng, 2))) {
+        cluster->at_home = false;
         return;
+    }
     const struct trainer like = cluster->trainers[cluster->n_trainers - 1];
     cluster->launch.ranks = 2 + (uint32_t)random_below(&rng, cluster->n_nodes - 1);
     for (uint32_t rank = 0; rank < cluster->launch.ranks; rank++) {
@@ -56,6 +58,8 @@ void launch_begin(struct cluster *cluster)
     cluster->launch.turn_ns = random_below(&rng, 4) ? 4 * CLUSTER_S + random_below(&rng, 4 * CLUSTER_S) : UINT64_MAX;
     cluster->launch.multiset = epochs_multiset(cluster, 0, like.view);
     make_deal(cluster, like.view);
+    if (cluster->at_home)
+        at_home_begin(cluster, like.seed + 1);
 }
 
 /* check_draws checks the draws of an epoch, when all nodes have theirs. */
@@ -114,6 +118,7 @@ static uint32_t dealt_epoch(const struct launch_rank *of, uint32_t epoch)
 
 static struct deal_ranks ranks_of(const struct launch_rank *of)
 {
+    at_home_deals(of->cluster, of->rank);
     return (struct deal_ranks){.world_size = of->cluster->launch.ranks, .first = of->rank, .n_ranks = 1};
 }
 
@@ -126,6 +131,7 @@ static void keep_share(const struct launch_rank *of, uint32_t epoch, const struc
     if (!*kept) {
         CHECK(idset_copy(dealt, kept) == 0);
         check_dealt(of->cluster, epoch, of->rank);
+        at_home_check(of->cluster, epoch);
     }
 }
 
@@ -170,7 +176,8 @@ void launch_desc(const struct cluster *cluster, struct trainer *trainer, struct 
                                       .first = trainer->launched.rank,
                                       .share = share,
                                       .draws = draws,
-                                      .deal = &trainer->launched};
+                                      .deal = &trainer->launched,
+                                      .home = cluster->launch.homes[trainer->launched.rank]};
     desc->multiset = cluster->launch.multiset;
     desc->family = FAMILY_LAUNCH;
     desc->lone = cluster->launch.lone;
@@ -204,6 +211,7 @@ void launch_happens(struct cluster *cluster)
         const struct trainer *trainer = trainer_of(cluster, rank);
         if (trainer->job != UINT32_MAX && fleet_lives(cluster->fleet, trainer->node))
             fleet_spread(cluster->fleet, trainer->job);
+        cluster->spoiled = cluster->spoiled || cluster->at_home;
     }
 }
 
@@ -238,6 +246,7 @@ void launch_end(struct cluster *cluster)
     deal_destroy(cluster->launch.deal);
     multiset_destroy(cluster->launch.multiset);
     for (uint32_t rank = 0; rank < cluster->launch.ranks; rank++) {
+        idset_destroy(cluster->launch.homes[rank]);
         for (uint32_t epoch = 0; epoch < CLUSTER_EPOCHS_MAX; epoch++)
             idset_destroy(cluster->launch.shares[rank][epoch]);
     }

@@ -1,4 +1,4 @@
-/* main.c: simulate_cluster --seeds FIRST LAST [--spoil NAME] [--twice] [--verbose] */
+/* main.c: simulate_cluster --seeds FIRST LAST [--home] [--spoil NAME] [--twice] [--verbose] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +21,13 @@ static const struct {
                        {"keys", RULE_ETCD, 100},    {"terms", RULE_INSTANCE, 50}, {"other", RULE_SEQ, 100},
                        {"last", RULE_SHARE, 100},   {"stay", RULE_LEFT, 50},      {"deal", RULE_DEAL, 100},
                        {"order", RULE_UNIFORM, 50}, {"homes", RULE_UNIFORM, 50},  {"away", RULE_SHARE, 100},
-                       {"both", RULE_SHARE, 100},   {"kin", RULE_INSTANCE, 10},   {"length", RULE_BYTES, 50}};
+                       {"both", RULE_SHARE, 100},   {"kin", RULE_INSTANCE, 10},   {"length", RULE_BYTES, 50},
+                       {"stir", RULE_DEAL, 50},     {"stray", RULE_HOME, 25},     {"leave", RULE_HOME, 25}};
 
 struct options {
     uint64_t first, last;
     enum cluster_spoil spoil;
-    bool twice, verbose;
+    bool at_home, twice, verbose;
 };
 
 struct sums {
@@ -53,6 +54,8 @@ static bool read_options(int argc, char **argv, struct options *options)
                 options->spoil++;
             if (options->spoil == SPOIL_ALL)
                 return false;
+        } else if (is_option(&argv[i], "--home")) {
+            options->at_home = true;
         } else if (is_option(&argv[i], "--twice")) {
             options->twice = true;
         } else if (is_option(&argv[i], "--verbose")) {
@@ -92,9 +95,9 @@ static void add(struct sums *sums, const struct cluster *cluster)
 static void run_seed(const struct options *options, uint64_t seed, struct sums *sums)
 {
     static struct cluster cluster, again;
-    enum cluster_rule rule = cluster_run(&cluster, seed, options->spoil);
+    enum cluster_rule rule = cluster_run(&cluster, seed, options->spoil, options->at_home);
     if (options->twice && !rule) {
-        rule = cluster_run(&again, seed, options->spoil);
+        rule = cluster_run(&again, seed, options->spoil, options->at_home);
         if (again.hash != cluster.hash)
             cluster_break(&cluster, rule = RULE_SAME, "the second run went otherwise");
         cluster_end(&again);
@@ -142,7 +145,7 @@ int main(int argc, char **argv)
     struct sums sums = {0};
     struct timespec begin, end;
     if (!read_options(argc, argv, &options)) {
-        fprintf(stderr, "usage: simulate_cluster --seeds FIRST LAST [--spoil NAME] [--twice] [--verbose]\n");
+        fprintf(stderr, "usage: simulate_cluster --seeds FIRST LAST [--home] [--spoil NAME] [--twice] [--verbose]\n");
         return 2;
     }
     clock_gettime(CLOCK_MONOTONIC, &begin);

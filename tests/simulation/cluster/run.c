@@ -368,9 +368,9 @@ static void check_healed(struct cluster *cluster)
     }
 }
 
-enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil)
+enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil, bool at_home)
 {
-    *cluster = (struct cluster){.seed = seed, .spoil = spoil};
+    *cluster = (struct cluster){.seed = seed, .spoil = spoil, .at_home = at_home};
     begin(cluster);
     if (spoil)
         spoil_begin(cluster);

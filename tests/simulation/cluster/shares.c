@@ -47,6 +47,7 @@ static void check_trainer(struct cluster *cluster, struct trainer *trainer)
     CHECK(n_parts <= PARTS_MAX);
     check_counts(cluster, trainer, &share);
     check_parts(cluster, trainer, &share, parts, n_parts);
+    at_home_check_parts(cluster, trainer, share.elsewhere, n_parts);
     const struct multiset *multiset = epochs_of(cluster, trainer);
     if (!multiset || !multiset_is_together(multiset)) /* copies are not drawn one by one */
         uniform_look(cluster, trainer, &share, parts, n_parts);
