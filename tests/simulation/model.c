@@ -179,6 +179,17 @@ static void compare_totals(struct model *model, const struct engine *engine)
                     (unsigned long long)config->arena_bytes);
 }
 
+/* What nobody pins was made, and takes no more than it is long. */
+static void compare_idle(struct model *model, const struct engine *engine)
+{
+    struct engine_totals totals;
+    engine_totals(engine, &totals);
+    uint64_t idle = totals.arena.used_bytes - totals.arena.pinned_bytes, needed = model_idle_bytes(model);
+    if (idle > needed)
+        model_break(model, RULE_STATUS, "what nobody pins takes %llu bytes of the arena, and needs %llu at the most",
+                    (unsigned long long)idle, (unsigned long long)needed);
+}
+
 static void compare_rank(struct model *model, const struct rank_book *rank, const struct engine_queue_status *status)
 {
     expect(model, "queue.attached", status->attached, rank->there);
@@ -316,8 +327,10 @@ void model_settle(struct model *model, const struct engine *engine, uint64_t now
     if (!model->compare_totals)
         return;
     compare_totals(model, engine);
-    if (statuses)
-        compare_statuses(model, engine, now_ns);
+    if (!statuses)
+        return;
+    compare_idle(model, engine);
+    compare_statuses(model, engine, now_ns);
 }
 
 void model_finish(struct model *model, const struct engine *engine)

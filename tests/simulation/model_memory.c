@@ -120,6 +120,17 @@ struct made *model_made_at(const struct model *model, uint64_t offset, uint64_t 
     return model->arena[at];
 }
 
+uint64_t model_idle_bytes(const struct model *model)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < model->n_arena; i++) {
+        const struct made *made = model->arena[i];
+        if (made->state == MADE_DONE && made->held == 0)
+            bytes += engine_slot_bytes(&model->scenario->config, made->bytes);
+    }
+    return bytes;
+}
+
 static void arena_remove(struct model *model, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++)

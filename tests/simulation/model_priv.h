@@ -232,6 +232,7 @@ void model_on_reserved(struct model *model, const struct engine_event *event);
 void model_on_return(struct model *model, const struct engine_action *action);
 /* The tag at exactly this range, or NULL. */
 struct made *model_made_at(const struct model *model, uint64_t offset, uint64_t bytes);
+uint64_t model_idle_bytes(const struct model *model); /* that what was made and no client holds takes at the most */
 
 /* model_sources.c: sources that do not answer, samples that have changed */
 void model_sources_create(struct model *model);

@@ -61,6 +61,7 @@ struct sabotage *sabotage_create(enum sabotage_kind kind, const struct scenario 
     random_seed_keys(&rng, KEY_SABOTAGE, scenario->seed, kind, 0);
     sabotage->kind = kind;
     sabotage->model = model;
+    sabotage->scenario = scenario;
     sabotage->calm = scenario->n_outages == 0;
     sabotage->arena_bytes = scenario->config.arena_bytes;
     bool few = kind >= SABOTAGE_RANK_SHARE || kinds[kind].flags & SABOTAGE_RARE;
@@ -262,6 +263,19 @@ static bool may_add(const struct sabotage *sabotage, const struct engine_action 
     }
 }
 
+/* A sample of the batch is told with the bytes that it was begun with, and not with those that it has. */
+static bool tell_begun(const struct sabotage *sabotage, uint32_t pipeline, struct engine_entry *entries, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t begun = scenario_begun_bytes(sabotage->scenario, pipeline, entries[i].id);
+        if (entries[i].bytes < begun) {
+            entries[i].bytes = begun;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Changes a DELIVER whose entries are ours by now. */
 static bool may_change_deliver(struct sabotage *sabotage, const struct client_plan *plan, struct engine_action *action)
 {
@@ -285,6 +299,7 @@ static bool may_change_deliver(struct sabotage *sabotage, const struct client_pl
         entry[0] = entry[1];
         entry[1] = first;
         return two && plan->shuffle != SHUFFLE_DEPENDENT && plan->bad_policy == BAD_ERROR;
+    case SABOTAGE_TRIM_UNTOLD: return tell_begun(sabotage, plan->pipeline, entry, count);
     case SABOTAGE_LOSE_LAST: action->deliver.last = false; return count > 0 && last;
     case SABOTAGE_EARLY_LAST: action->deliver.last = true; return count > 0 && !last && plan->bad_policy == BAD_ERROR;
     default: return false;

@@ -15,7 +15,7 @@ enum sabotage_flags {
 };
 
 /* From RANK_SHARE on they are of jobs with several ranks, and from STATE_DROP on of states, which scenarios with
- * restarts have. Those from TRIM_MORE on are of samples that differ in length.
+ * restarts have. TRIM kinds are of samples that differ in length.
  * KIND(id, name, the rules of which one must be found broken, flags) */
 #define SABOTAGE_KINDS(KIND, R)                                                                               \
     KIND(DROP_ENTRY, "drop-entry", R(BATCH), 0)                                                               \
@@ -78,7 +78,9 @@ enum sabotage_flags {
     KIND(TRIM_MORE, "trim-more", R(BYTES) | R(SLOT), SABOTAGE_OFTEN)                                          \
     KIND(TRIM_LESS, "trim-less", R(BYTES), SABOTAGE_OFTEN)                                                    \
     KIND(RANK_COPY, "rank-copy", R(EXACTLY_ONCE), 0)                                                          \
-    KIND(LOSE_PARTED, "lose-parted", R(STUCK) | R(ENCODED), SABOTAGE_OFTEN)
+    KIND(LOSE_PARTED, "lose-parted", R(STUCK) | R(ENCODED), SABOTAGE_OFTEN)                                   \
+    KIND(TRIM_KEEP, "trim-keep", R(STATUS), SABOTAGE_FIGURES | SABOTAGE_OFTEN)                                \
+    KIND(TRIM_UNTOLD, "trim-untold", R(BYTES), 0)
 
 enum sabotage_kind {
     SABOTAGE_NONE,

@@ -1,5 +1,6 @@
 /* sabotage_inside.c: wrong deeds inside the engine. The linker puts each into the place of its function. */
 #include "server/engine/plan.h"
+#include "server/engine/prepared.h"
 #include "server/engine/tasks.h"
 #include "tests/simulation/sabotage_priv.h"
 
@@ -49,4 +50,19 @@ void __wrap_tasks_part(struct tasks *tasks, uint32_t index)
         parted->copy = true;
         tasks->copies++;
     }
+}
+
+void __real_prepared_trim(struct prepared *prepared, uint32_t index, uint64_t bytes);
+void __wrap_prepared_trim(struct prepared *prepared, uint32_t index, uint64_t bytes);
+
+/* From the first such time on, an instance that was made keeps all the room that it was begun with. */
+void __wrap_prepared_trim(struct prepared *prepared, uint32_t index, uint64_t bytes)
+{
+    struct instance *instance = &prepared->instances[index];
+    bool wrong = inside && inside->kind == SABOTAGE_TRIM_KEEP &&
+                 engine_slot_bytes(&prepared->env->config, bytes) < extent_bytes(prepared->extents, instance->block);
+    if (wrong && (inside->done || sabotage_take(inside)))
+        instance->bytes = bytes;
+    else
+        __real_prepared_trim(prepared, index, bytes);
 }

@@ -10,6 +10,7 @@
 struct sabotage {
     enum sabotage_kind kind;
     const struct model *model;
+    const struct scenario *scenario;
     uint64_t arena_bytes;
     uint32_t wait; /* opportunities that are let pass */
     bool calm;     /* all sources answer: no job fails over them before the deed is seen */
