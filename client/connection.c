@@ -317,5 +317,7 @@ bool connection_lost(const struct connection *connection)
 
 int connection_daemon_error(const struct wire_error *message, struct error *err)
 {
-    return error_set(err, message->code, "%.*s", (int)message->text.len_bytes, message->text.data);
+    bool cancelled = message->code == LARDER_EGONE && !message->fatal;
+    return error_set(err, cancelled ? LARDER_ECANCELLED : message->code, "%.*s", (int)message->text.len_bytes,
+                     message->text.data);
 }

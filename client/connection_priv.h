@@ -73,7 +73,8 @@ int connection_send(struct connection *connection, const struct wire_message *ms
 int connection_receive(struct connection *connection, struct wire_message *out, int *passed_fd, uint64_t deadline_ns,
                        struct error *err);
 
-/* connection_daemon_error copies an ERROR message's code and text to err, and returns the code. */
+/* connection_daemon_error copies an ERROR message's code and text to err, and returns the code. One that says of the
+ * job that it is gone, while the daemon stays, is LARDER_ECANCELLED. */
 int connection_daemon_error(const struct wire_error *message, struct error *err);
 
 /* connection_lost says, without waiting, whether the daemon has closed its end. */

@@ -134,12 +134,13 @@ static int on_turns(struct larder_loader *loader, const struct wire_turns *msg)
     return 0;
 }
 
-/* on_error: the answer to a question, the daemon's leave, or a failure. */
+/* on_error: the answer to a question, the daemon's leave, the job's cancellation, or a failure. */
 static int on_error(struct larder_loader *loader, uint32_t seq, const struct wire_error *msg)
 {
     struct loader_question *question = &loader->question;
     if (question->open && seq == question->seq && !msg->fatal) {
         connection_daemon_error(msg, &question->answer);
+        question->answer.code = msg->code; /* what is gone is not the job */
         question->open = false;
         question->answered = true;
         return 0;

@@ -5,9 +5,9 @@
 
 const char *larder_err_name(int code)
 {
-    static const char *const names[] = {"OK",     "EINVAL",   "ENOMEM", "EIO",     "ENOENT",   "EFORMAT",
-                                        "EQUOTA", "EBUSY",    "EPERM",  "EGONE",   "EVERSION", "ESAMPLE",
-                                        "ELIMIT", "ETIMEOUT", "EEND",   "ECHANGED"};
+    static const char *const names[] = {"OK",     "EINVAL",   "ENOMEM", "EIO",      "ENOENT",    "EFORMAT",
+                                        "EQUOTA", "EBUSY",    "EPERM",  "EGONE",    "EVERSION",  "ESAMPLE",
+                                        "ELIMIT", "ETIMEOUT", "EEND",   "ECHANGED", "ECANCELLED"};
     int index = -code;
     return index >= 0 && index < (int)(sizeof names / sizeof *names) ? names[index] : "E?";
 }

@@ -32,6 +32,8 @@ enum larder_err {
     LARDER_ETIMEOUT = -13, /* a stated time passed */
     LARDER_EEND = -14,     /* the epoch, or the job, is over (not a failure) */
     LARDER_ECHANGED = -15, /* a file is not the one that was indexed */
+    /* Not on the wire, where it is EGONE of a job, in an ERROR that answers nothing and is not fatal. */
+    LARDER_ECANCELLED = -16, /* the job was cancelled with `larder cancel` */
 };
 
 /* larder_err_name returns "EINVAL" and so on; "E?" for an unknown code. Never NULL, never freed. */

@@ -58,18 +58,21 @@ static void rows_text(const struct manual_part *part, FILE *out)
     }
 }
 
+void manual_part_text(const struct manual_part *part, FILE *out)
+{
+    fprintf(out, "\n%s\n", part->title);
+    rows_text(part, out);
+    if (part->text) {
+        fputs("  ", out);
+        fill(part->text, 2, out);
+    }
+}
+
 void manual_text(const struct manual *manual, FILE *out)
 {
     fprintf(out, "%s: %s\n", manual->name, manual->summary);
-    for (size_t i = 0; i < manual->n_parts; i++) {
-        const struct manual_part *part = &manual->parts[i];
-        fprintf(out, "\n%s\n", part->title);
-        rows_text(part, out);
-        if (part->text) {
-            fputs("  ", out);
-            fill(part->text, 2, out);
-        }
-    }
+    for (size_t i = 0; i < manual->n_parts; i++)
+        manual_part_text(&manual->parts[i], out);
 }
 
 /* ── man page ────────────────────────────────────────────────────────────────────────────────────────────────────── */

@@ -25,9 +25,10 @@ struct manual {
     size_t n_parts;
 };
 
-/* manual_text writes plain text in lines of at most MANUAL_COLUMNS characters; manual_roff writes a man page (man(7)).
- * The texts are UTF-8. */
+/* manual_text writes plain text in lines of at most MANUAL_COLUMNS characters, manual_part_text one part of it, and
+ * manual_roff a man page (man(7)). The texts are UTF-8. */
 #define MANUAL_COLUMNS 110
+void manual_part_text(const struct manual_part *part, FILE *out);
 void manual_text(const struct manual *manual, FILE *out);
 void manual_roff(const struct manual *manual, FILE *out);
 

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/mailbox.h"
 #include "common/thread.h"
+#include "server/recorder_events.h"
 
 #define PERIOD_NS CLOCK_NS_PER_S
 #define SAVED_EVERY_NS (60 * CLOCK_NS_PER_S)
@@ -25,12 +26,8 @@ enum { LOOKS = 3 }; /* the last looks that are kept, from which rates are told *
 
 /* What was told, on its way to the thread. */
 struct note {
-    enum driver_fate fate;
-    uint32_t place;
     uint64_t now_ns;
-    enum past_state end;
-    struct past_figures last;
-    char text[PAST_TEXT_BYTES];
+    struct recorder_event event;
 };
 
 struct recorder {
@@ -39,7 +36,7 @@ struct recorder {
     struct daemon_status looks[LOOKS]; /* the latest last; those before n_looks from the end are empty */
     size_t n_looks;
     size_t bytes;
-    char *file;            /* NULL: nothing is kept */
+    char *file, *events;   /* the file, and the one of what came since; NULL: nothing is kept */
     double wall_s;         /* Unix time at start_ns */
     uint64_t start_ns;     /* by clock_now_ns, as are all of the following */
     struct mailbox *notes; /* closed: the thread is to end */
@@ -119,27 +116,28 @@ void recorder_told(struct recorder *recorder, const struct driver_told *told)
                                            [DRIVER_CANCELLED] = PAST_CANCELLED,
                                            [DRIVER_LOST] = PAST_DIED,
                                            [DRIVER_STOPPED] = PAST_LOST};
-    struct note note = {.fate = told->fate, .place = told->place, .now_ns = told->now_ns, .end = ends[told->end]};
+    struct note note = {.now_ns = told->now_ns,
+                        .event = {.fate = told->fate, .place = told->place, .end = ends[told->end]}};
     if (told->last)
-        note.last = figures_of(told->last);
+        note.event.last = figures_of(told->last);
     if (told->text)
-        snprintf(note.text, sizeof note.text, "%s", told->text);
+        snprintf(note.event.text, sizeof note.event.text, "%s", told->text);
     if (mailbox_try_push(recorder->notes, &note) == LARDER_ELIMIT)
         log_warn_limited("msg=\"the history misses what became of a job: too much happened at once\"");
 }
 
+/* take has it in the file before anybody is told of it. Only this thread changes the past, so it reads it unlocked. */
 static void take(struct recorder *recorder, const struct note *note)
 {
     double now_s = wall_of(recorder, note->now_ns);
+    struct error err;
+    if (recorder->events && recorder_events_append(recorder->events, recorder->past, &note->event, now_s, &err))
+        log_warn_limited("msg=\"the history may miss what became of a job\" err=\"%s\"", err.text);
     pthread_mutex_lock(&recorder->lock);
-    switch (note->fate) {
-    case DRIVER_CAME: past_came(recorder->past, note->place, note->text, now_s); break;
-    case DRIVER_FAILED: past_failed(recorder->past, note->place, now_s, note->text); break;
-    case DRIVER_ENDED: past_ended(recorder->past, note->place, note->end, &note->last, now_s); break;
-    }
+    recorder_event_apply(recorder->past, &note->event, now_s);
     pthread_mutex_unlock(&recorder->lock);
     recorder->changed = recorder->urgent = true;
-    if (note->fate == DRIVER_CAME && !recorder->busy) {
+    if (note->event.fate == DRIVER_CAME && !recorder->busy) {
         recorder->busy = true;
         recorder->next_ns = clock_now_ns();
     }
@@ -184,6 +182,8 @@ static void save(struct recorder *recorder)
         error_set(&err, code, "out of memory");
     else
         code = file_replace(recorder->file, 0600, bytes, len_bytes, &err);
+    if (code == 0)
+        recorder_events_clear(recorder->events);
     if (code)
         log_warn_limited("msg=\"the history is not kept\" file=\"%s\" err=\"%s\"", recorder->file, err.text);
     free(bytes);
@@ -281,9 +281,11 @@ int recorder_create(const char *folder, const char *socket, struct recorder **ou
     pthread_mutex_init(&recorder->lock, NULL);
     recorder->start_ns = clock_now_ns();
     recorder->wall_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-    recorder->file = folder ? file_of(folder, socket) : NULL;
-    if (recorder->file)
+    if (folder) {
+        recorder->file = file_of(folder, socket);
+        CHECK(asprintf(&recorder->events, "%s.events", recorder->file) >= 0);
         recorder->past = load(recorder->file, recorder->wall_s);
+    }
     if ((!recorder->past && past_create(&recorder->past)) ||
         mailbox_create(NOTES, sizeof(struct note), &recorder->notes)) {
         recorder_destroy(recorder);
@@ -291,6 +293,8 @@ int recorder_create(const char *folder, const char *socket, struct recorder **ou
     }
     recorder->bytes = sizeof *recorder + past_bytes(recorder->past) + NOTES * sizeof(struct note);
     recorder->saved_ns = recorder->start_ns;
+    if (recorder->events && recorder_events_replay(recorder->events, recorder->past, recorder->wall_s))
+        recorder->changed = recorder->urgent = true;
     past_restarted(recorder->past, recorder->wall_s, "larderd " LARDER_VERSION);
     *out = recorder;
     return 0;
@@ -329,6 +333,7 @@ void recorder_destroy(struct recorder *recorder)
     mailbox_destroy(recorder->notes);
     pthread_mutex_destroy(&recorder->lock);
     free(recorder->file);
+    free(recorder->events);
     free(recorder);
 }
 

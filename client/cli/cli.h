@@ -83,7 +83,7 @@ struct cli_state {
     double waits;
     const json_t *silent;
 };
-#define CLI_WAITS 0.05 /* the part of the time from which on a job waits */
+#define CLI_WAITS 0.1 /* the part of the time from which on a job waits; what is less is not worth a change */
 
 /* jobs.c, pure. cli_state_of judges the job; before: its row in the earlier status, or NULL. cli_elapsed_s returns
  * the seconds between two statuses; 0: they are of two daemons. cli_find_job returns the job with that name; NULL:

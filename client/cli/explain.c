@@ -5,18 +5,18 @@
 
 #include "client/cli/cells.h"
 #include "client/cli/cli.h"
+#include "client/cli/explain_priv.h"
 
 #define THROTTLED 0.1    /* the part of the periods from which on a quota is to blame */
 #define IDLE_CORES 0.7   /* if a smaller fraction of its cores is busy, the job does not wait for cores */
 #define MEMORY_FULL 0.9  /* the part of a cgroup's memory that budgets may take */
 #define THREADS_MAX 1024 /* most of threads.workers, and of threads.loaders */
-#define HOLDS_MUCH 0.1   /* the part of the arena from which on a job that keeps it is told of */
 #define NO_STEP_MS 1     /* a shorter step is none */
 #define NO_STEP 0.05     /* nor is one that is a smaller part of the time from one batch to the next */
 #define ROUNDING 1e-6
 #define WAITS_MOST 0.95 /* what is left of the time from there on is too little to judge by */
 
-enum { RATES_BYTES = 160, HOLDER_BYTES = 256 };
+enum { RATES_BYTES = 160 };
 
 #define SAY(where, ...) snprintf(where, sizeof(where), __VA_ARGS__)
 
@@ -35,20 +35,6 @@ struct measured {
     double cores;                   /* cores that larderd may use, by the machine and its cgroup's quota */
     double spare_bytes;             /* further memory that larderd might use */
 };
-
-/* mean gives the mean of what the governor knows of the job's queues. */
-static double mean(const json_t *job, const char *key)
-{
-    const json_t *queues = json_object_get(job, "queues"), *queue;
-    double sum = 0;
-    size_t i, known = 0;
-    json_array_foreach((json_t *)queues, i, queue) {
-        double value = cells_number(cells_at(queue, "governor", key, NULL));
-        sum += value;
-        known += value > 0;
-    }
-    return known ? sum / (double)known : 0;
-}
 
 static double setting(const struct explain_facts *facts, const char *name)
 {
@@ -80,9 +66,9 @@ static struct measured measure(const struct explain_facts *facts, const json_t *
                          .before = cli_find_job(facts->before, json_string_value(json_object_get(job, "name"))),
                          .elapsed_s = cli_elapsed_s(facts->now, facts->before),
                          .batch = cells_field(job, "batch_size"),
-                         .load_ms = mean(job, "load_ms"),
-                         .prepare_ms = mean(job, "prepare_ms"),
-                         .train_ms = mean(job, "train_ms"),
+                         .load_ms = explain_mean(job, "load_ms"),
+                         .prepare_ms = explain_mean(job, "prepare_ms"),
+                         .train_ms = explain_mean(job, "train_ms"),
                          .workers = setting(facts, "threads.workers"),
                          .loaders = setting(facts, "threads.loaders"),
                          .quota = setting(facts, "jobs.quota"),
@@ -112,18 +98,13 @@ static double cores_needed(const struct measured *m, double cores)
     return ceil(m->wants_per_s * each_s - ROUNDING);
 }
 
-static const char *name_of(const json_t *job, char buf[CELL_BYTES])
-{
-    return cells_printable(json_object_get(job, "name"), 60, buf);
-}
-
 /* ── the causes ────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static void say_storage(const struct measured *m, struct explanation *out)
 {
     char name[CELL_BYTES], path[CELL_BYTES];
     out->cause = "storage";
-    SAY(out->why, "%s waits for storage that does not answer", name_of(m->job, name));
+    SAY(out->why, "%s waits for storage that does not answer", explain_name(m->job, name));
     SAY(out->change, "see that %s can be read; the job goes on by itself then",
         cells_printable(json_object_get(m->job, "dataset"), 80, path));
     SAY(out->figure, "no answer for %.0f s", cells_field(m->job, "source_wait_s"));
@@ -162,7 +143,7 @@ static void say_full(const struct measured *m, const json_t *queue, struct expla
     SAY(out->why,
         "the script of %s%s has %.0f of the %.0f batches that it may have at once, and gets no other before it gives "
         "one back: it keeps them, or trains on one for long",
-        name_of(m->job, name), rank, cells_field(queue, "leased_batches"), cells_field(m->job, "held_max"));
+        explain_name(m->job, name), rank, cells_field(queue, "leased_batches"), cells_field(m->job, "held_max"));
     SAY(out->change,
         "if it keeps batches of zero_copy in a list: drop older ones, release() them, or leave zero_copy out; else "
         "look what %s does",
@@ -177,7 +158,7 @@ static void say_script(const struct measured *m, const json_t *queue, struct exp
     char name[CELL_BYTES], lasted[CELL_BYTES], rank[32] = "", pid[48] = "its process";
     const char *process = json_string_value(json_object_get(queue, "process"));
     double held_s = cells_field(queue, "oldest_lease_s"), number = cells_field(queue, "pid");
-    name_of(m->job, name);
+    explain_name(m->job, name);
     if (json_array_size(json_object_get(m->job, "queues")) > 1)
         SAY(rank, ", rank %.0f,", cells_field(queue, "rank"));
     if (number > 0)
@@ -206,7 +187,7 @@ static void say_idle(const struct measured *m, struct explanation *out)
 {
     char name[CELL_BYTES];
     out->cause = "idle";
-    SAY(out->why, "%s has begun no epoch: its script has asked for no batch yet", name_of(m->job, name));
+    SAY(out->why, "%s has begun no epoch: its script has asked for no batch yet", explain_name(m->job, name));
     SAY(out->change, "nothing in Larder; look at the script");
     SAY(out->figure, "0 samples delivered");
 }
@@ -215,7 +196,7 @@ static void say_training(const struct measured *m, struct explanation *out)
 {
     char name[CELL_BYTES];
     out->cause = "training";
-    SAY(out->why, "%s hardly waits for Larder: it is as fast as its training step", name_of(m->job, name));
+    SAY(out->why, "%s hardly waits for Larder: its training step sets its pace", explain_name(m->job, name));
     SAY(out->change, "nothing in Larder; only a faster training step makes it faster");
     if (m->train_ms > 0)
         SAY(out->figure, "a step takes %.*f ms for %.0f samples", m->train_ms < 10 ? 1 : 0, m->train_ms, m->batch);
@@ -250,7 +231,7 @@ static void say_gone(const struct measured *m, struct explanation *out)
     list_ranks(m->job, true, ranks, sizeof ranks);
     out->cause = "gone";
     SAY(out->why, "no script of %s is there: all that were have ended, and the daemon keeps it for limits.rank_timeout",
-        name_of(m->job, name));
+        explain_name(m->job, name));
     SAY(out->change, "start rank%s %s", strchr(ranks, ',') ? "s" : "", *ranks ? ranks : "0");
     SAY(out->figure, "0 of %zu ranks are there", all);
 }
@@ -259,7 +240,7 @@ static void say_new(const struct measured *m, struct explanation *out)
 {
     char name[CELL_BYTES];
     out->cause = "new";
-    SAY(out->why, "%s has come just now, and nothing is measured yet", name_of(m->job, name));
+    SAY(out->why, "%s has come just now, and nothing is measured yet", explain_name(m->job, name));
     SAY(out->change, "ask again in some seconds");
     SAY(out->figure, "%.0f samples delivered", cells_field(m->job, "delivered"));
 }
@@ -273,7 +254,7 @@ static void say_rank(const struct measured *m, const json_t *share, struct expla
     size_t away = list_ranks(m->job, true, ranks, sizeof ranks);
     out->cause = "rank";
     if (away) {
-        SAY(out->why, "%s waits for ranks that are not there: %s", name_of(m->job, name), ranks);
+        SAY(out->why, "%s waits for ranks that are not there: %s", explain_name(m->job, name), ranks);
         SAY(out->change, "start rank%s %s", away > 1 ? "s" : "", ranks);
         if (!json_is_string(json_object_get(share, "spread")))
             SAY(out->change, "start rank%s %s; if %s on another machine, give local_world_size=", away > 1 ? "s" : "",
@@ -282,7 +263,8 @@ static void say_rank(const struct measured *m, const json_t *share, struct expla
         return;
     }
     size_t late = list_ranks(m->job, false, ranks, sizeof ranks);
-    SAY(out->why, "ranks of %s wait for others that are not through with the epoch: %s", name_of(m->job, name), ranks);
+    SAY(out->why, "ranks of %s wait for others that are not through with the epoch: %s", explain_name(m->job, name),
+        ranks);
     SAY(out->change, "look what rank %s does: all ranks end an epoch together", ranks);
     SAY(out->figure, "%zu of %zu ranks are late", late, all);
 }
@@ -294,7 +276,7 @@ static void say_quota(const struct measured *m, const struct explain_facts *fact
     double needs = fmin(cores_needed(m, quota), facts->machine_now.cores);
     out->cause = "quota";
     SAY(out->why, "%s waits for its samples, because the cgroup of larderd may not use more processor time",
-        name_of(m->job, name));
+        explain_name(m->job, name));
     if (needs > quota)
         SAY(out->change, "raise the cgroup's CPU quota from %.1f to %.0f cores", quota, needs);
     else
@@ -303,43 +285,9 @@ static void say_quota(const struct measured *m, const struct explain_facts *fact
         100 * cli_throttled(&facts->machine_before, &facts->machine_now));
 }
 
-/* holder_of returns the other job that keeps most of the arena, if that is worth telling. */
-static const json_t *holder_of(const struct measured *m, const struct explain_facts *facts)
-{
-    double least = HOLDS_MUCH * cells_number(cells_at(facts->now, "memory", "arena", "budget_bytes"));
-    const json_t *jobs = json_object_get(facts->now, "jobs"), *job, *most = NULL;
-    size_t i;
-    json_array_foreach((json_t *)jobs, i, job) {
-        double keeps = cells_field(job, "quota_bytes");
-        if (job != m->job && keeps >= least && keeps > cells_field(most, "quota_bytes"))
-            most = job;
-    }
-    return most;
-}
-
-/* holder_text says who keeps most of the arena, and what its script holds. Without such a job it is empty. */
-static const char *holder_text(const struct measured *m, const struct explain_facts *facts, char buf[HOLDER_BYTES])
-{
-    const json_t *holder = holder_of(m, facts), *queues = json_object_get(holder, "queues"), *queue;
-    char name[CELL_BYTES], bytes[CELL_BYTES];
-    double held = 0;
-    size_t i, len;
-    buf[0] = '\0';
-    if (!holder)
-        return buf;
-    json_array_foreach((json_t *)queues, i, queue)
-        held += cells_field(queue, "leased_batches");
-    len = (size_t)snprintf(buf, HOLDER_BYTES, "; %s keeps %s of it", name_of(holder, name),
-                           cells_bytes(cells_field(holder, "quota_bytes"), bytes));
-    if (cells_field(holder, "held_max") > 0 && len < HOLDER_BYTES)
-        snprintf(buf + len, HOLDER_BYTES - len, ", of which its script holds %.0f %s of zero_copy", held,
-                 held == 1 ? "batch" : "batches");
-    return buf;
-}
-
 static void say_memory(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES], holder[HOLDER_BYTES];
+    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES], holder[EXPLAIN_OTHER_BYTES];
     double arena = cells_number(cells_at(facts->now, "memory", "arena", "budget_bytes"));
     double pinned = cells_number(cells_at(facts->now, "memory", "arena", "pinned_bytes"));
     double allowed = cells_field(m->job, "prefetch"), asked = cells_field(m->job, "prefetch_asked");
@@ -347,7 +295,7 @@ static void say_memory(const struct measured *m, const struct explain_facts *fac
     /* Besides the look-ahead, two batches are in a client's hands or being filled. */
     double times = shortened ? (asked + 2) / (allowed + 2) : 2;
     out->cause = "memory";
-    SAY(out->why, "%s waits, because the arena has no room to prepare enough ahead", name_of(m->job, name));
+    SAY(out->why, "%s waits, because the arena has no room to prepare enough ahead", explain_name(m->job, name));
     if (alone && m->quota > 0 && m->quota < 1)
         SAY(out->change, "raise jobs.quota from %.0f%% to %.0f%%: this job is alone, and may have no more of the arena",
             100 * m->quota, fmin(100, ceil(100 * m->quota * times)));
@@ -357,7 +305,8 @@ static void say_memory(const struct measured *m, const struct explain_facts *fac
         SAY(out->change, "lower %s: there is no memory for an arena of %s", shortened ? "batch_size" : "prefetch",
             cells_bytes(times * arena, b));
     SAY(out->figure, "it may look %.0f %s ahead where it asked for %.0f, and %.0f %% of the arena is pinned%s", allowed,
-        allowed == 1 ? "batch" : "batches", asked, arena > 0 ? 100 * pinned / arena : 0, holder_text(m, facts, holder));
+        allowed == 1 ? "batch" : "batches", asked, arena > 0 ? 100 * pinned / arena : 0,
+        explain_holder(facts, m->job, holder));
 }
 
 /* reads_of_source returns how many reads at once the settings allow a source; if an older daemon does not tell them,
@@ -408,7 +357,8 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
     bool packed = json_is_object(json_object_get(m->job, "store"));
     bool classes = json_array_size(cells_at(facts->now, "storage", "classes", NULL)) > 0;
     out->cause = "source";
-    SAY(out->why, "%s waits for its files to be read: its storage is slower than its training", name_of(m->job, name));
+    SAY(out->why, "%s waits for its files to be read: its storage is slower than its training",
+        explain_name(m->job, name));
     if (again && all > budget && all - budget < m->spare_bytes)
         SAY(out->change,
             "raise memory.encoded from %s to %s: then each file is read once, and not again in every epoch",
@@ -448,7 +398,7 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
     bool limited = m->cores < facts->machine_now.cores;
     out->cause = "cores";
     SAY(out->why, "%s waits for its samples to be decoded and augmented: that takes all threads there are for it",
-        name_of(m->job, name));
+        explain_name(m->job, name));
     if (m->workers > 0 && m->workers < m->cores)
         SAY(out->change, "raise threads.workers from %.0f to %.0f, as many as %s", m->workers,
             fmin(m->cores, THREADS_MAX), limited ? "its cgroup may use cores" : "there are cores");
@@ -519,7 +469,7 @@ static void say_where(const struct measured *m, const json_t *row, struct explan
         SAY(why, "because sending them costs more than %.0f trainings save by sharing", trainings);
     else
         SAY(why, "%s no other training of the cluster wants the same", homes ? "until its epoch ends:" : "because");
-    SAY(out->where, "The samples of %s %s, %s", name_of(m->job, name),
+    SAY(out->where, "The samples of %s %s, %s", explain_name(m->job, name),
         homes ? "come from their chunks' homes" : "are prepared at its ranks' own nodes", why);
 }
 
@@ -532,7 +482,7 @@ static void say_home(const struct measured *m, struct explanation *out)
         SAY(out->where,
             "The samples of %s are prepared at its ranks' own nodes, because of deal=\"home\": %.3g %% of the chunks "
             "change nodes in an epoch",
-            name_of(m->job, name), 100 * json_real_value(mix));
+            explain_name(m->job, name), 100 * json_real_value(mix));
 }
 
 /* say_place puts behind the advice where the setting stands that it names. */
@@ -555,6 +505,7 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
 {
     struct measured m = measure(facts, job);
     const char *cause = m.state.cause;
+    char other[EXPLAIN_OTHER_BYTES];
     const json_t *full = full_queue(&m);
     *out = (struct explanation){.waits = m.state.waits, .known = m.state.known};
     const json_t *share = share_of(facts->now, job);
@@ -585,4 +536,7 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
     else
         say_cores(&m, facts, out);
     say_place(facts->now, out);
+    explain_neighbour(facts, job, other);
+    if (strcmp(out->cause, "cores") == 0 && strlen(out->change) + strlen(other) < sizeof out->change)
+        strcat(out->change, other);
 }

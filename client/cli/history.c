@@ -8,7 +8,6 @@
 #include "client/cli/line.h"
 
 enum { NAME_COLUMNS = 24, ROWS_MAX = 24, TIME_BYTES = 40, HOUR_S = 3600, DAY_S = 86400 };
-#define WAITS 0.05
 
 /* local writes a Unix time in local time, with its zone where there is a date. */
 static const char *local(double time_s, const char *format, char buf[TIME_BYTES])
@@ -88,7 +87,7 @@ static void print_stretch(double time_s, const struct stretch *sum)
     cells_right(stdout, cells_rate_text(sum->per_s / sum->known, buf), 8);
     snprintf(buf, sizeof buf, "%.0f%%", 100 * all);
     cells_right(stdout, buf, 6);
-    cells_right(stdout, all >= WAITS ? causes[worst] : "-", 7);
+    cells_right(stdout, all >= CLI_WAITS ? causes[worst] : "-", 7);
     snprintf(buf, sizeof buf, "%.0f%%", 100 * part(sum->shared_per_s, sum->per_s));
     cells_right(stdout, buf, 7);
     putchar('\n');

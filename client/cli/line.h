@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* Options that only some commands have. All that ask the daemon have --socket and --json. */
 enum cli_option { CLI_WATCH = 1, CLI_INTERVAL = 2, CLI_FOR_RESTART = 4, CLI_SINCE = 8 };
@@ -55,6 +56,9 @@ int cli_top(const struct cli_line *line);
 
 /* cli_completion is `larder completion SHELL`. */
 int cli_completion(const struct cli_line *line);
+
+/* cli_help_of writes what `larder COMMAND --help` says of a command that asks the daemon (pages.c). */
+void cli_help_of(const struct cli_command *command, FILE *out);
 
 /* cli_usage prints the mistake, and returns CLI_USAGE. what may be NULL. */
 int cli_usage(const char *text, const char *what);

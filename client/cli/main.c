@@ -139,6 +139,22 @@ static bool has(char *const *words, const char *wanted)
     return *words;
 }
 
+/* asked_about returns the command that asks the daemon, and which stands before a --help; NULL: there is none. */
+static const struct cli_command *asked_about(char *const *argv)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        const char *second = commands[i].second;
+        if (!commands[i].run || !argv[1] || strcmp(argv[1], commands[i].name) != 0 ||
+            (second && (!argv[2] || strcmp(argv[2], second) != 0)))
+            continue;
+        for (char *const *word = argv + 2; *word && strcmp(*word, "--") != 0; word++) {
+            if (is_help(*word))
+                return &commands[i];
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct cli_line line;
@@ -151,12 +167,10 @@ int main(int argc, char **argv)
     if (argc >= 2 && strcmp(argv[1], "--version") == 0)
         return puts("larder " LARDER_VERSION "\n" LARDER_BUILT) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
     size_t n_commands = sizeof commands / sizeof *commands;
-    for (size_t i = 0; i < n_commands; i++) {
-        const char *second = commands[i].second;
-        int words = second ? 3 : 2;
-        if (commands[i].run && argc == words + 1 && is_help(argv[words]) && strcmp(argv[1], commands[i].name) == 0 &&
-            (!second || strcmp(argv[2], second) == 0))
-            return print(manual_text);
+    const struct cli_command *asked = asked_about(argv);
+    if (asked) {
+        cli_help_of(asked, stdout);
+        return ferror(stdout) || fflush(stdout) ? CLI_FAILED : CLI_OK;
     }
     int wrong = cli_line_read(commands, n_commands, argv, &line, &rest);
     if (wrong)

@@ -1,5 +1,9 @@
-/* pages.c: what `larder --help` and its man page say. */
+/* pages.c: what `larder --help` and its man page say, and what `larder COMMAND --help` does: the parts of that which
+ * are about the command. */
+#include <string.h>
+
 #include "client/cli/cli.h"
+#include "client/cli/line.h"
 #include "common/manual.h"
 
 #define ROWS(rows) rows, sizeof rows / sizeof *(rows)
@@ -150,3 +154,66 @@ const struct manual cli_manual = {"larder", 1,
                                   "look at and steer larderd, which prepares training data once for many training "
                                   "jobs",
                                   parts, sizeof parts / sizeof *parts};
+
+/* ── of one command ────────────────────────────────────────────────────────────────────────────────────────────── */
+
+enum { ROWS_MAX = 8, NOTE_BYTES = 1024, WORDS_BYTES = 64 };
+
+/* behind returns what follows the words at the text's beginning; NULL: it begins otherwise. */
+static const char *behind(const char *text, const char *words)
+{
+    size_t len = strlen(words);
+    bool begins = strncmp(text, words, len) == 0 && (text[len] == '\0' || text[len] == ' ' || text[len] == ':');
+    return begins ? text + len : NULL;
+}
+
+/* has_option tells whether the command has the option of a row of the table. What no bit stands for, all have. */
+static bool has_option(const struct cli_command *command, const char *usage)
+{
+    if (behind(usage, "--"))
+        return command->words_max > 0;
+    return !(behind(usage, "--watch") && !(command->options & CLI_WATCH)) &&
+           !(behind(usage, "--interval") && !(command->options & CLI_INTERVAL)) &&
+           !(behind(usage, "--since") && !(command->options & CLI_SINCE));
+}
+
+/* notes_of copies those paragraphs of the notes that begin with the command's words. */
+static void notes_of(const char *words, char out[NOTE_BYTES])
+{
+    size_t len = 0;
+    for (const char *at = notes; *at;) {
+        size_t bytes = strcspn(at, "\n");
+        if (behind(at, words))
+            len += (size_t)snprintf(out + len, NOTE_BYTES - len, "%s%.*s", len ? "\n" : "", (int)bytes, at);
+        at += bytes + (at[bytes] != '\0');
+    }
+    out[len] = '\0';
+}
+
+void cli_help_of(const struct cli_command *command, FILE *out)
+{
+    struct manual_row usages[ROWS_MAX], had[ROWS_MAX];
+    size_t n_usages = 0, n_had = 0;
+    char words[WORDS_BYTES], note[NOTE_BYTES];
+    snprintf(words, sizeof words, "larder %s%s%s", command->name, command->second ? " " : "",
+             command->second ? command->second : "");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands && n_usages < ROWS_MAX; i++) {
+        if (behind(commands[i].usage, words))
+            usages[n_usages++] = commands[i];
+    }
+    for (size_t i = 0; i < sizeof options / sizeof *options && n_had < ROWS_MAX; i++) {
+        if (has_option(command, options[i].usage))
+            had[n_had++] = options[i];
+    }
+    notes_of(words + strlen("larder "), note);
+    const struct manual_part said[] = {{"USAGE", usages, n_usages, NULL},
+                                       {"OPTIONS", had, n_had, NULL},
+                                       {"NOTES", NULL, 0, *note ? note : NULL},
+                                       {"EXIT STATUS", ROWS(statuses), NULL}};
+    fprintf(out, "%s\n", words);
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        if (said[i].n_rows || said[i].text)
+            manual_part_text(&said[i], out);
+    }
+    fputs("\n`larder --help` has the other commands, and says what the columns of the tables mean.\n", out);
+}

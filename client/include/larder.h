@@ -244,8 +244,8 @@ LARDER_API int larder_start_epoch(struct larder_loader *loader, uint32_t epoch);
 
 /* larder_next waits up to timeout_ms (negative: for ever; 0: not at all) for the epoch's next batch. LARDER_EEND: the
  * epoch is over. LARDER_ETIMEOUT: none yet; ask again. LARDER_EQUOTA: held_max batches are held, release one first. Any
- * other failure is permanent: close the loader. Batches that the program holds stay valid until they are released, even
- * if the job was cancelled.
+ * other failure is permanent: close the loader. LARDER_ECANCELLED: somebody has ended the job, with `larder cancel`.
+ * Batches that the program holds stay valid until they are released, even then.
  *
  * The end of a daemon (it was killed, or stopped for a new one) is a pause and no failure. The loader connects again to
  * the same socket, in this call or later ones, presents what the program has taken of the epoch, and goes on with

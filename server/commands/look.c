@@ -133,7 +133,8 @@ static int print_look(const struct dataset *dataset, bool sounds, struct error *
             puts("         tar is a poor home for small images: larder pack makes a smaller store of them");
     }
     print_classes(dataset);
-    if (is_tar(&look) && dataset_classes(dataset) == 1 && strcmp(dataset_class(dataset, 0), "unlabelled") == 0)
+    if (is_tar(&look) && dataset_classes(dataset) == 1 && strcmp(dataset_class(dataset, 0), "unlabelled") == 0 &&
+        !strstr(dataset_text(dataset), "#labels=none"))
         puts("         every label is 0: give labels=\"json:KEY\" or labels of your own, or labels=\"none\" if there "
              "are none");
     if (sounds)

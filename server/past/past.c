@@ -113,13 +113,10 @@ void past_restarted(struct past *past, double now_s, const char *text)
         if (!job->id || job->state != PAST_RUNNING)
             continue;
         leave(past, job, PAST_LOST, job->ended_s);
-        if (!job->figures.delivered) {
-            *job = (struct past_job){.id = 0};
-            continue;
-        }
         past_note(past, PAST_INTERRUPT, job->id, now_s, "the daemon was killed");
     }
     past->last_s = 0;
+    memset(past->slot, 0xff, sizeof past->slot); /* one that failed may have been there still */
     past_note(past, PAST_RESTART, 0, now_s, text);
 }
 
@@ -136,6 +133,28 @@ bool past_stops(struct past *past, double now_s)
         any = true;
     }
     return any;
+}
+
+uint32_t past_next(const struct past *past)
+{
+    return past->last_id + 1;
+}
+
+uint32_t past_at(const struct past *past, uint32_t place)
+{
+    return place < JOBS_MAX && past->slot[place] != PAST_NONE ? past->jobs[past->slot[place]].id : 0;
+}
+
+bool past_put(struct past *past, uint32_t place, uint32_t id)
+{
+    for (uint32_t slot = 0; id && slot < PAST_JOBS; slot++) {
+        const struct past_job *job = &past->jobs[slot];
+        if (job->id == id && (job->state == PAST_RUNNING || job->state == PAST_FAILED)) {
+            past->slot[place] = (uint16_t)slot;
+            return true;
+        }
+    }
+    return false;
 }
 
 static void forget_gifts(struct past *past, uint32_t place)

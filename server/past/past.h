@@ -121,11 +121,10 @@ int past_create(struct past **out); /* LARDER_ENOMEM; the caller destroys it */
 void past_destroy(struct past *past);
 size_t past_bytes(const struct past *past); /* the memory that it takes at most */
 
-/* past_restarted: a daemon begins. Jobs that ran are lost: the one before was killed. Of a lost job of which no sample
- * is known nothing is kept, here and in past_stops. */
+/* past_restarted: a daemon begins. Jobs that ran are lost: the one before was killed. */
 void past_restarted(struct past *past, double now_s, const char *text);
-/* past_stops: the daemon ends by itself. Jobs that are there, such as those that wait for ranks, are lost. It returns
- * whether there were any. */
+/* past_stops: the daemon ends by itself. Jobs that are there, such as those that wait for ranks, are lost; of one that
+ * got no sample nothing is kept. It returns whether there were any. */
 bool past_stops(struct past *past, double now_s);
 void past_came(struct past *past, uint32_t place, const char *name, double now_s);
 void past_failed(struct past *past, uint32_t place, double now_s, const char *text);
@@ -134,6 +133,11 @@ void past_failed(struct past *past, uint32_t place, double now_s, const char *te
  * within an epoch has LEFT it. One that got no sample is forgotten, unless it failed or was cancelled. */
 void past_ended(struct past *past, uint32_t place, enum past_state how, const struct past_figures *figures,
                 double now_s);
+/* For what is told again, from a file: past_next returns the number of the next job that comes, and past_at that of the
+ * job at the place, 0: there is none. past_put says that the job of that number is at the place; false: it has gone. */
+uint32_t past_next(const struct past *past);
+uint32_t past_at(const struct past *past, uint32_t place);
+bool past_put(struct past *past, uint32_t place, uint32_t id);
 /* past_add takes a sample. Jobs that have not come are left out. It tells whether a job has got its first samples. */
 bool past_add(struct past *past, const struct past_sample *sample);
 

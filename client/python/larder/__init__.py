@@ -14,8 +14,9 @@ import importlib
 # larder begin as fast as without it.
 _HOMES = {
     **dict.fromkeys(("BadSample", "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError",
-                     "InvalidArgument", "IOFailure", "LarderError", "LimitReached", "NotFound", "NotPermitted",
-                     "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout", "VersionMismatch"), "errors"),
+                     "InvalidArgument", "IOFailure", "JobCancelled", "LarderError", "LimitReached", "NotFound",
+                     "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout", "VersionMismatch"),
+                    "errors"),
     **dict.fromkeys(("Batch", "Loader"), "loader"),
     **dict.fromkeys(("Classes", "Fraction", "Indices", "List", "Range", "Subset"), "subset"),
     **dict.fromkeys(("Balanced", "Weights"), "samplers"),

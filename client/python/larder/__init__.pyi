@@ -11,7 +11,8 @@ from ._torchvision import from_torchvision as from_torchvision, split as split
 from ._version import __version__ as __version__
 from .errors import (BadSample as BadSample, BadSamplesWarning as BadSamplesWarning, Busy as Busy,
                      DaemonGone as DaemonGone, EpochsOver as EpochsOver, FormatError as FormatError,
-                     InvalidArgument as InvalidArgument, IOFailure as IOFailure, LarderError as LarderError,
+                     InvalidArgument as InvalidArgument, IOFailure as IOFailure, JobCancelled as JobCancelled,
+                     LarderError as LarderError,
                      LimitReached as LimitReached, NotFound as NotFound, NotPermitted as NotPermitted,
                      OutOfMemory as OutOfMemory, QuotaExceeded as QuotaExceeded, SourceChanged as SourceChanged,
                      Timeout as Timeout, VersionMismatch as VersionMismatch)
@@ -52,6 +53,7 @@ __all__ = [
     "Batch", "Loader", "Classes", "Fraction", "Indices", "List", "Range", "Subset", "Balanced", "Weights", "Mix",
     "Parts", "LarderError", "BadSample",
     "BadSamplesWarning", "Busy", "DaemonGone", "EpochsOver", "FormatError", "InvalidArgument", "IOFailure",
+    "JobCancelled",
     "LimitReached", "NotFound", "NotPermitted", "OutOfMemory", "QuotaExceeded", "SourceChanged", "Timeout",
     "VersionMismatch", "gather_state", "merge_states", "from_torchvision", "split", "index", "to_device", "OnBatch",
     "Writer", "pack", "pad", "__version__",

@@ -17,7 +17,8 @@ from . import _agree, _options, _record, _state, _watch, _wire
 from ._history import Base, History
 from ._link import Link
 from ._session import draws_of
-from .errors import Busy, DaemonGone, FormatError, InvalidArgument, LarderError, LimitReached, SourceChanged, Timeout
+from .errors import (Busy, DaemonGone, FormatError, InvalidArgument, JobCancelled, LarderError, LimitReached,
+                     SourceChanged, Timeout)
 
 STATE_WAIT_S = 60  # for the ranks that have not taken what a state is to cover
 _WITHOUT = "brings no state"  # the daemon's words to a rank, where the others go on from a state
@@ -375,6 +376,8 @@ class Job:
         if self.link.may_return(error):
             self.link.lose(error)
             return True
+        if isinstance(error, JobCancelled):
+            self.link.cancel(error)
         if isinstance(error, LarderError) or not self.reconnect_s:
             self.fail()
         else:

@@ -14,7 +14,7 @@ from . import _autostart
 from ._session import HANDSHAKE_S, Session
 from ._socket import NO_DESCRIPTOR, no_descriptor
 from ._socket_path import default_path
-from .errors import Busy, DaemonGone, LarderError, LimitReached, Timeout
+from .errors import Busy, DaemonGone, JobCancelled, LarderError, LimitReached, Timeout
 
 PAUSE_FIRST_S, PAUSE_MOST_S = 0.01, 0.5  # between two tries
 OWN_END_S = 5.0  # until a daemon has noticed that this process has closed a session of the same job
@@ -39,6 +39,7 @@ class Link:
         self._former = None   # the session that was let go last
         self._opening = None  # what open() has to wait for at this moment
         self._ended = threading.Event()
+        self._cancelled = None  # the text that said so
 
     @property
     def path(self):
@@ -174,6 +175,10 @@ class Link:
         former = self._former and self._former()
         return former is not None and former.usable
 
+    def cancel(self, error):
+        """The job was cancelled: no session is opened from here on, so that it stays so."""
+        self._cancelled = str(error)
+
     def may_return(self, error):
         """Whether a session that has ended with this error is to be made again."""
         return isinstance(error, DaemonGone) and error.lost and bool(self._reconnect_s) and not self._ended.is_set()
@@ -185,6 +190,8 @@ class Link:
     def check_open(self):
         if self._ended.is_set():
             raise LarderError("this Loader is closed")
+        if self._cancelled is not None:
+            raise JobCancelled(self._cancelled)
 
     def forked(self):
         """In a child process: nothing is lost there, and another thread held the lock of what it waited for."""

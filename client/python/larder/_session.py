@@ -23,7 +23,8 @@ from . import _columns, _layout, _record, _wire
 from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena, no_descriptor
 from ._socket_path import check_path
 from ._version import __version__
-from .errors import DaemonGone, FormatError, IOFailure, LarderError, NotFound, Timeout, VersionMismatch, from_code
+from .errors import (DaemonGone, FormatError, IOFailure, JobCancelled, LarderError, NotFound, Timeout, VersionMismatch,
+                     from_code)
 
 HANDSHAKE_S = 30
 _POLL_MOST_S = 10**6      # that poll() can be told to wait
@@ -362,10 +363,12 @@ class Session:
         return self._seq
 
     def _error(self, fields):
-        """A daemon that goes says so with an error that is fatal; what ends a job alone is not."""
+        """A daemon that goes says so with an error that is fatal. Of a job alone it says so when it was cancelled."""
         error = from_code(fields.code, fields.text)
         if isinstance(error, DaemonGone):
-            error.lost = fields.fatal and self.info is not None
+            if not fields.fatal:
+                return JobCancelled(f"{fields.text}. To train again, make another Loader")
+            error.lost = self.info is not None
         return error
 
     def _send(self, message, fds=()):
@@ -460,7 +463,7 @@ class Session:
             return self._token(fields, fds)
         if kind == _wire.COLUMN:
             return self._column(fields, fds)
-        return self._error(fields) if kind == _wire.ERROR else fields
+        return from_code(fields.code, fields.text) if kind == _wire.ERROR else fields
 
     def _token(self, fields, fds):
         """The token that a STATE brings, or the error in its place."""

@@ -67,6 +67,12 @@ class DaemonGone(LarderError):
     _absent = False  # whether nobody answers at its socket
 
 
+class JobCancelled(LarderError):
+    """Somebody has ended the job, with `larder cancel`. Its Loader gives nothing any more."""
+
+    code = "ECANCELLED"
+
+
 class VersionMismatch(LarderError):
     """The daemon speaks another version of the protocol."""
 

@@ -16,6 +16,8 @@ CMAKE = '#!/bin/sh\nprintf "%s\\n" "$@" "PKG_CONFIG_PATH=$PKG_CONFIG_PATH" >>"$A
 # What each names the image library, and the C library's headers.
 MANAGERS = {"dnf": ("dnf install", "vips-devel", "glibc-devel"), "apk": ("apk add", "vips-dev", "musl-dev"),
             "pacman": ("pacman -S --needed", "libvips", "glibc")}
+PROGRAM = os.path.join(os.environ.get("LARDER_BIN", ""), "larderd")
+DEBIAN_12 = 'VERSION_ID="12"'
 
 
 class Run(unittest.TestCase):
@@ -62,6 +64,37 @@ class Run(unittest.TestCase):
                 self.assertEqual(len(told), len(wanted))
                 self.assertFalse([name for name in told if name.startswith("lib") and name.endswith("-dev")
                                   and manager != "apk"])
+
+    def lists(self):
+        """The packages that the page names for a machine that runs, and for one that builds."""
+        with open(os.path.join(SOURCE, "docs", "reference", "install.md"), encoding="utf-8") as file:
+            found = re.findall(r"    apt-get install --no-install-recommends ((?:.*\\\n)*.*)\n", file.read())
+        running, building = (set(text.replace("\\", "").split()) for text in found)
+        return running, building
+
+    def test_list_to_build(self):
+        """The page's list for a machine that builds is ./run's, without what only tests need."""
+        with open(os.path.join(SOURCE, "run"), encoding="utf-8") as file:
+            wanted = re.search(r"(?s)BUILD_PACKAGES=\((.*?)\)", file.read()).group(1).replace("'", "").split()
+        self.assertEqual(self.lists()[1], {name.split("|")[0] for name in wanted} - {"libvips-dev", "libcmocka-dev"})
+
+    @unittest.skipUnless(os.path.exists(PROGRAM) and shutil.which("readelf") and shutil.which("dpkg-query") and
+                         DEBIAN_12 in open("/etc/os-release", encoding="utf-8").read(),
+                         "needs Debian 12, readelf and LARDER_BIN")
+    def test_list_to_run(self):
+        """The page's list for a machine that runs has the packages of all libraries that larderd names, but the C
+        library's, and of the one that it loads; and no other but Python's."""
+        told = subprocess.run(["readelf", "-d", PROGRAM], stdout=subprocess.PIPE, text=True, check=True).stdout
+        names = re.findall(r"\(NEEDED\).*\[(.*)\]", told)
+        with open(PROGRAM, "rb") as file:
+            names.append(re.search(rb"\0(libcurl[a-z-]*\.so\.\d+)\0", file.read())[1].decode())
+        owners = set()
+        for name in names:
+            answer = subprocess.run(["dpkg-query", "-S", f"*-linux-gnu/{name}"], stdout=subprocess.PIPE, text=True,
+                                    check=True).stdout
+            owners.add(answer.split(":")[0])
+        self.assertGreater(len(owners), 15)
+        self.assertEqual(self.lists()[0], owners - {"libc6"} | {"python3", "python3-numpy"})
 
     def test_no_manager(self):
         """Where none of them is, Debian's names are said."""

@@ -371,7 +371,7 @@ static void tells_failures_apart(void **state)
         fake_script *script;
         int code;
         const char *text;
-    } cases[] = {{cancel, LARDER_EGONE, "cancelled"}, {say_broken, LARDER_EINVAL, "broke the protocol"}};
+    } cases[] = {{cancel, LARDER_ECANCELLED, "cancelled"}, {say_broken, LARDER_EINVAL, "broke the protocol"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_init(&fake);
         options = fake_options();

@@ -341,16 +341,16 @@ static void keeps_held_after_a_failure(void **state)
     assert_int_equal(larder_start_epoch(loader, 0), 0);
     assert_int_equal(larder_next(loader, 60000, &first), 0);
     assert_int_equal(larder_next(loader, 60000, &second), 0);
-    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EGONE);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_ECANCELLED);
     assert_non_null(strstr(larder_last_error(loader), "cancelled"));
     assert_int_equal(larder_fd(loader), -1);
     assert_batch(first, 0, 0);
     assert_batch(second, 0, 1);
     assert_int_equal(larder_batch_release(&first), 0);
     assert_batch(second, 0, 1);
-    assert_int_equal(larder_start_epoch(loader, 1), LARDER_EGONE);
+    assert_int_equal(larder_start_epoch(loader, 1), LARDER_ECANCELLED);
     assert_int_equal(larder_batch_release(&second), 0);
-    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_EGONE);
+    assert_int_equal(larder_next(loader, 60000, &batch), LARDER_ECANCELLED);
     assert_non_null(strstr(larder_last_error(loader), "cancelled"));
     fake_stop(&fake); /* the connection is closed: the script has ended */
     assert_int_equal(fake.n_released, 1);

@@ -86,7 +86,7 @@ class OverLeases(Case):
         connection.send(fake.ERROR, 0, struct.pack("<iI", -9, 0) + fake.text(b"the job was cancelled"))
         connection.hang_up()
         connection.arena[:] = bytes([fake.POISON]) * daemon.arena_bytes
-        with self.assertRaisesRegex(larder.DaemonGone, "the job was cancelled"):
+        with self.assertRaisesRegex(larder.JobCancelled, "the job was cancelled"):
             next(iterator)
 
     def test_held_views_keep_the_connection_after_an_error(self):

@@ -489,7 +489,7 @@ class OtherEnds(Reconnecting):
 
     def test_the_jobs_own_end(self):
         """A job that was cancelled, has a bad sample or failed otherwise is not made again: its error is raised."""
-        for code, kind in ((-9, larder.DaemonGone), (-11, larder.BadSample), (-3, larder.IOFailure),
+        for code, kind in ((-9, larder.JobCancelled), (-11, larder.BadSample), (-3, larder.IOFailure),
                            (-13, larder.Timeout)):
             self.serve(n_samples=60, error_after=2, error=(code, b"what it was"))
             loader = self.loader(prefetch=1)

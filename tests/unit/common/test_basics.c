@@ -106,7 +106,8 @@ static void error_names(void **state)
     assert_string_equal(larder_err_name(LARDER_EINVAL), "EINVAL");
     assert_string_equal(larder_err_name(LARDER_EEND), "EEND");
     assert_string_equal(larder_err_name(LARDER_ECHANGED), "ECHANGED");
-    assert_string_equal(larder_err_name(LARDER_ECHANGED - 1), "E?");
+    assert_string_equal(larder_err_name(LARDER_ECANCELLED), "ECANCELLED");
+    assert_string_equal(larder_err_name(LARDER_ECANCELLED - 1), "E?");
     assert_string_equal(larder_err_name(1), "E?");
 }
 

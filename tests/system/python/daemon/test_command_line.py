@@ -176,6 +176,33 @@ class CommandLine(Case):
         self.assertGreater(len(heads), 10)
         self.assertEqual([word for word in heads if word not in cells], [])
 
+    def test_help_of_each(self):
+        """Each command has a --help of its own, wherever it stands behind it: how it is called and the options that it
+        has, and no other command."""
+        said = run("--help").stdout
+        usages = re.findall(r"^  (larder [a-z][^|…-]*?)(?= [A-Z\[-]|  )", said.split("OPTIONS")[0], re.MULTILINE)
+        self.assertGreater(len(set(usages)), 20)
+        own = {"--watch": ("status", "jobs"), "--interval": ("status", "top", "jobs", "explain"),
+               "--since": ("history",)}
+        for usage in set(usages):
+            words = usage.split()[1:]
+            for more in ([], ["a"]):
+                if words[0] in ("check", "cache") or words[1:] in (["keygen"], ["probe"]):
+                    more = []  # larderd's
+                result = run(*words, *more, "--help")
+                self.assertEqual((result.returncode, result.stderr), (0, ""), usage)
+                self.assertIn(usage, result.stdout)
+                self.assertLess(len(result.stdout), len(said) / 4, usage)
+            if words[0] in ("check", "cache") or words[1:] in (["keygen"], ["probe"]):
+                continue
+            for option, commands in own.items():
+                self.assertEqual(f"\n  {option} " in result.stdout, words[0] in commands, (usage, option))
+            for other in set(usages) - {usage}:
+                if other.split()[1:2] != words[:1] or words[0] == "cluster":
+                    self.assertNotIn(f"\n  {other} ", result.stdout)
+        self.assertIn("--for-restart", run("drain", "--help").stdout)
+        self.assertIn("kept over a restart", run("history", "--help").stdout)
+
     def test_without_a_daemon(self):
         """The exit status tells that none answers."""
         for words in (["ping"], ["status"], ["cancel", "a"], ["drain"], ["top"], ["jobs"], ["datasets"], ["events"],

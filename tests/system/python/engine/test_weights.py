@@ -122,8 +122,8 @@ class Weights(Case):
         self.assertEqual(daemon.jobs()["ranks"]["weight"], 2)
 
     def test_weight_lasts(self):
-        """The weight that the command line gave a job is that of its Loader's copies, and of the Loader itself when it
-        comes back after its job was cancelled. A rank that comes back to its job finds the job's."""
+        """The weight that the command line gave a job is that of its Loader's copies, also when it was
+        cancelled. A rank that comes back to its job finds the job's."""
         daemon = self.daemon(CONFIG)
         dataset = images()
         loader = self.loader(daemon, dataset, pipeline=PIPELINE, name="one", weight=2)
@@ -136,7 +136,7 @@ class Weights(Case):
             self.assertEqual(one.weight, 7)
         copy = pickle.loads(pickle.dumps(loader))
         self.assertEqual(self.command(daemon, "cancel", "one").returncode, 0)
-        with self.assertRaisesRegex(larder.DaemonGone, "cancelled"):
+        with self.assertRaisesRegex(larder.JobCancelled, "cancelled"):
             list(loader)
         loader.close()
         self.assertTrue(until(lambda: "one" not in daemon.jobs(), 30))

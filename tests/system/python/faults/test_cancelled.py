@@ -56,7 +56,7 @@ class Cancelled(Case):
         self.assertTrue(until(lambda: self.server.jobs()["mine"]["queues"][0]["leased_batches"] >= 2, 30))
         self.cancel("mine")
         self.others_fill_the_arena()
-        with self.assertRaisesRegex(larder.DaemonGone, "cancelled|gone away"):
+        with self.assertRaisesRegex(larder.LarderError, "cancelled|gone away"):
             for images, _, indices in iterator:
                 wrong = [int(i) for image, i in zip(images, indices) if image.tobytes() != truth[int(i)]]
                 self.assertEqual(wrong, [], "samples with others' pixels")
@@ -71,7 +71,7 @@ class Cancelled(Case):
         batch = next(iterator)
         before = np.array(batch[0])
         self.cancel("mine")
-        with self.assertRaisesRegex(larder.DaemonGone, "cancelled"):
+        with self.assertRaisesRegex(larder.JobCancelled, "cancelled"):
             while True:
                 next(iterator).release()
         self.others_fill_the_arena()
@@ -79,6 +79,40 @@ class Cancelled(Case):
         self.assertIn("mine", self.server.jobs())
         batch.release()
         self.assertTrue(until(lambda: "mine" not in self.server.jobs(), 30))
+
+    def test_what_the_script_is_told(self):
+        """The error says what happened to which job and by what, and is none of a daemon that is gone. The Loader stays
+        cancelled, however often it is iterated, and no job of its name comes back; another Loader of it trains."""
+        options = {"pipeline": PLAIN, "name": "mine", "reconnect": 60}
+        loader = self.loader(self.server, self.mine, 32, **options)
+        iterator = iter(loader)
+        next(iterator)
+        self.cancel("mine")
+        for again in (iterator, loader, loader):
+            with self.assertRaises(larder.JobCancelled) as caught:
+                list(again)
+            self.assertRegex(str(caught.exception), "mine.*cancelled with `larder cancel`.*another Loader")
+            self.assertNotIsInstance(caught.exception, larder.DaemonGone)
+            self.assertEqual(caught.exception.code, "ECANCELLED")
+        self.assertTrue(until(lambda: "mine" not in self.server.jobs(), 30))
+        with self.assertRaises(larder.JobCancelled):
+            len(loader)
+        self.assertNotIn("mine", self.server.jobs())
+        self.assertEqual(loader.stats()["reconnects"], 0)
+        loader.close()
+        self.assertTrue(list(self.loader(self.server, self.mine, 32, **options)))
+
+    def test_ranks(self):
+        """Each rank of a cancelled job is told so, also one that was not waiting."""
+        ranks = [self.loader(self.server, self.mine, 4, pipeline=PLAIN, name="ranks", rank=rank, world_size=2)
+                 for rank in range(2)]
+        iterators = [iter(rank) for rank in ranks]
+        for iterator in iterators:
+            next(iterator)
+        self.cancel("ranks")
+        for iterator in iterators:
+            with self.assertRaises(larder.JobCancelled):
+                list(iterator)
 
     def test_a_drain_does_not_wait_for_a_cancelled_job(self):
         """With none but a cancelled job left a draining daemon stops, and views that are held stay what they are."""

@@ -166,6 +166,26 @@ class Explain(Case):
         self.assertIn(f"raise threads.workers from 1 to {cores}," if cores > 1 else "cores", told["change"])
         self.assertRegex(told["figure"], r"a sample takes [\d.]+ ms of a thread, 1 thread prepares")
 
+    def test_neighbour(self):
+        """A job that waits for the threads that another one has is told which, and what its own weight must be to have
+        more of them: a command that does it."""
+        server = self.daemon(CONFIG + "threads: {workers: 2, loaders: 1}\n")
+        self.train(server, dataset=tree(200), pipeline=DEAR[:2], name="heavy", augment="private")
+        self.train(server, dataset=tree(200), pipeline=DEAR[:1], name="light", augment="private")
+        found, changes = None, []
+
+        def named():  # a look in which no sample of heavy's was through knows of none
+            nonlocal found
+            changes.append(self.told(server, "light", "cores")["change"])
+            found = re.search(r"; heavy \(\d+(?:\.\d)? ms a sample\) has [012]\.\d of the \d threads: "
+                              "`larder (weight light 3)` gives this one more", changes[-1])
+            return found
+
+        self.assertTrue(until(named, 60), changes)
+        done = subprocess.run([os.path.join(BIN, "larder"), *found[1].split(), "--socket", server.socket],
+                              stdout=subprocess.PIPE, text=True, timeout=60 * SLOW)
+        self.assertEqual(done.stdout, "light has weight 3\n")
+
     def test_no_more_workers(self):
         """Where there are as many workers as cores, more of them are not advised, however many the governor lets
         prepare at the moment."""

@@ -1,11 +1,13 @@
 """What the daemon remembers: curves and jobs, ended ones too, also after kill -9; a damaged file is begun anew."""
 
+import datetime
 import glob
 import json
 import os
 import re
 import subprocess
 import urllib.request
+from unittest import mock
 
 import above  # noqa: F401
 from system import BIN, PIPELINE, SLOW, Case, files_of, free_port, larder, main, make_tree, tree, until
@@ -88,7 +90,7 @@ class History(Case):
         with self.assertRaises(ZeroDivisionError), self.loader("raised") as loader:
             for images, labels in loader:
                 images = 1 // 0
-        self.assertTrue(until(lambda: self.jobs()["raised"]["state"] == "left mid-epoch", 20), self.jobs())
+        self.assertTrue(until(lambda: self.jobs().get("raised", {}).get("state") == "left mid-epoch", 20), self.jobs())
         self.assertLess(self.jobs()["raised"]["epochs_done"], 1)
         before = self.jobs()
         self.assertEqual(before["short"]["state"], "ended")
@@ -135,6 +137,55 @@ class History(Case):
         self.start()
         self.assertEqual([job["state"] for job in self.history("running")["jobs"]], ["interrupted", "ended"])
         self.assertEqual([job["state"] for job in self.history("stopped")["jobs"]], ["interrupted"])
+
+    def test_killed_at_once(self):
+        """What became of a job is kept as soon as it can be asked for, though the daemon is killed then and the
+        history's own file could not be written since, for a folder is in its place. A job that has just come is
+        interrupted. Told once more, nothing of it comes twice, and a damaged record and what follows it is left out."""
+        self.assertEqual(self.train("first", epochs=1).wait(), 0)
+        self.assertEqual(self.server.stop(), 0)
+        path, = self.files()
+        aside = path + ".aside"
+        os.rename(path, aside)
+        os.mkdir(path)
+        self.start()
+        self.assertEqual(self.train("quick", epochs=1).wait(), 0)
+        with self.loader("looked-at") as loader:
+            self.assertEqual(len(loader), 12)
+        with self.loader("comes") as loader:
+            self.assertEqual(len(loader), 12)
+            self.assertTrue(until(lambda: self.jobs().get("quick", {}).get("state") == "ended" and
+                                  "comes" in self.jobs(), 20), self.jobs())
+            before = self.jobs()["quick"]
+            self.server.kill()
+        os.rmdir(path)
+        told = ("state", "delivered", "epochs_done", "begun_s", "ended_s")
+        for _ in range(2):
+            self.start()
+            after = self.history()
+            self.assertEqual([(job["name"], job["state"]) for job in after["jobs"]],
+                             [("quick", "ended"), ("comes", "interrupted")])
+            self.assertEqual({key: after["jobs"][0].get(key) for key in told}, {key: before.get(key) for key in told})
+            self.assertEqual(self.kinds(after, after["jobs"][0]), ["came", "ended"])
+            self.server.kill()
+        os.rename(aside, path)
+        with open(path + ".events", "wb") as file:
+            file.write(b"\0" * 4000)
+        self.start()
+        self.assertEqual(list(self.jobs()), ["first"])
+
+    def test_local_times(self):
+        """When a job began is told in the time of the zone that the command runs in, with the zone."""
+        self.assertEqual(self.train("here", epochs=1).wait(), 0)
+        self.assertTrue(until(lambda: self.jobs().get("here", {}).get("state") == "ended", 20))
+        began_s = self.jobs()["here"]["begun_s"]
+        for zone, text in (("EAST-5:30", "+0530"), ("WEST3:30", "-0330"), ("UTC0", "+0000")):
+            with mock.patch.dict(os.environ, {"TZ": zone}):
+                shown = self.larder("history", "here").stdout
+            found = re.search(r"^here +ended +(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ([+-]\d{4})) ", shown, re.MULTILINE)
+            self.assertEqual(found[2], text)
+            told = datetime.datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S %z").timestamp()
+            self.assertEqual(told, int(began_s), zone)
 
     def test_less_than_all(self):
         """An epoch is whole though its last batch is dropped, or a file is bad: the job has ended. A script that begins
@@ -195,6 +246,14 @@ class History(Case):
         self.assertEqual(told["steps"] * told["step_s"], 600)
         for curve in (job["per_s"], job["waits"], job["others"], daemon["delivered"], daemon["read"][0]):
             self.assertEqual(len(curve), told["steps"])
+        for name, least in (("prepared_per_delivered", 0), ("arena_bytes", 1), ("encoded_bytes", 1), ("rss_bytes", 1 << 20),
+                            ("cores", 0)):
+            values = [value for value in daemon[name] if value is not None]
+            self.assertTrue(values and max(values) > 0 and min(values) >= 0 and max(values) >= least, (name, values))
+        self.assertGreater(max(value or 0 for value in daemon["read"][0]), 0)  # of the sources
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20 * SLOW) as answer:
+            counted = re.search(r"^larder_history_bytes (\S+)$", answer.read().decode(), re.MULTILINE)[1]
+        self.assertTrue(1 << 20 < float(counted) < 16 << 20, counted)
         known = [value for value in job["waits"] if value is not None]
         self.assertTrue(known and all(0 <= value <= 1 for value in known))
         ids = {job["name"]: job["id"] for job in self.history()["jobs"]}

@@ -2,6 +2,7 @@
 of it."""
 
 import base64
+import datetime
 import glob
 import importlib.util
 import json
@@ -109,6 +110,25 @@ class InBrowser(Case):
         ups = set()
         self.assertTrue(until(lambda: ups.add(browser.text("#daemon")) or len(ups) >= 4, 30), ups)
         self.quiet()
+
+    def test_times_and_old_warnings(self):
+        """Times are those of the browser's zone, and name it. A warning of ten minutes ago and more is fainter than one
+        of now, in its row's every part."""
+        browser, zone = self.browser, datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+        browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+        self.addCleanup(browser.call, "Emulation.setTimezoneOverride", timezoneId="")
+        browser.open(self.origin)
+        self.assertTrue(browser.comes("document.querySelectorAll('#jobs-rows tr').length === 3"), self.seen())
+        now_s = browser.value("Date.now() / 1000")
+        times = [datetime.datetime.fromtimestamp(now_s - ago_s, datetime.timezone.utc) for ago_s in (660, 540, 0)]
+        lines = [f"time={time:%Y-%m-%dT%H:%M:%SZ} level=warn msg={n}" for n, time in enumerate(times)]
+        rows = browser.value(f"(showWarnings({lines}), [...document.querySelectorAll('#warnings li')].map(row => "
+                             "[row.children[0].textContent, [row, ...row.children].map(part => "
+                             "getComputedStyle(part).color)]))")
+        local = [time.astimezone(zone) for time in reversed(times)]
+        self.assertEqual([text for text, _ in rows], [f"{time:%b} {time.day}, {time:%Y, %H:%M:%S} GMT+5:30" for time in local])
+        soft = browser.value("getComputedStyle(document.querySelector('#no-warnings')).color")
+        self.assertEqual([set(colors[0:1] + colors[2:]) == {soft} for _, colors in rows], [False, False, True])
 
     def tree_is_drawn(self):
         """A vertex for what several jobs have in common, below it the leaf of one of them and the next vertex."""

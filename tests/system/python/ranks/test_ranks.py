@@ -10,6 +10,8 @@ import above  # noqa: F401
 import system
 from system import SLOW, larder
 
+import larder._ranks  # noqa: E402
+
 CONFIG = system.CONFIG + "limits:\n  rank_timeout: 5\n"
 
 

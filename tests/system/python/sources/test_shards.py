@@ -233,7 +233,15 @@ class Shards(Case):
                       "side): one read brings 64 samples\n", mixed)
         self.assertNotIn("damaged", mixed)
         self.assertNotIn("every label is 0", mixed)
-        self.assertIn("1 class: unlabelled\n         every label is 0: give labels=", look(f"{self.text}#labels=none"))
+        none = look(f"{self.text}#labels=none")
+        self.assertIn("1 class: unlabelled\n", none)
+        self.assertNotIn("every label is 0", none)  # as was asked for
+        bare = os.path.join(self.folder, "bare.tar")
+        with tarfile.open(bare, "w") as out, tarfile.open(self.path(0)) as shard:
+            for member in shard:
+                if member.name.endswith(".jpg"):
+                    out.addfile(member, shard.extractfile(member))
+        self.assertIn("1 class: unlabelled\n         every label is 0: give labels=", look(bare))
         self.order.sort()
         for number in range(SHARDS):
             self.write(number)

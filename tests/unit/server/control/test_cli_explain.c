@@ -133,8 +133,9 @@ static void names_causes(void **state)
     assert_string_equal(told.cause, "memory");
     assert_non_null(strstr(told.change, "raise memory.arena from 1.0 GiB to 2.5 GiB"));
     assert_non_null(strstr(told.figure, "2 batches ahead where it asked for 8"));
-    told = explained(&(struct made){NORMAL, .prepare_s = 0.02}, 0);
+    told = explained(&(struct made){NORMAL, .prepare_s = 0.06}, 0);
     assert_string_equal(told.cause, "training");
+    assert_non_null(strstr(told.change, "nothing in Larder"));
     assert_non_null(strstr(told.figure, "a step takes 50 ms for 100 samples"));
     told = explained(&(struct made){NORMAL, .prepare_s = 0.5, .delivered = 500}, 0.4);
     assert_string_equal(told.cause, "quota");
@@ -465,6 +466,49 @@ static void names_who_keeps(void **state)
     json_decref((json_t *)facts.now);
 }
 
+/* with_neighbour adds a job whose samples take 60 ms of a thread each, and of which `prepared` were in the second. */
+static json_t *with_neighbour(json_t *status, int prepared, double weight)
+{
+    json_t *job = json_pack("{s:s,s:f,s:i,s:[{s:i,s:b,s:{s:f}}]}", "name", "heavy", "weight", weight, "prepared",
+                            prepared, "queues", "rank", 0, "attached", 1, "governor", "prepare_ms", 60.0);
+    json_object_set_new(json_array_get(json_object_get(status, "jobs"), 0), "weight", json_real(2));
+    json_array_append_new(json_object_get(status, "jobs"), job);
+    return status;
+}
+
+/* A job that waits for threads is told which other one has most of them, and the weight that gives it more; not of one
+ * that has next to none, and of no weight that there is not. */
+static void names_the_neighbour(void **state)
+{
+    (void)state;
+    const struct made made = {NORMAL, .prepare_s = 0.5};
+    const struct {
+        int prepared;
+        double weight;
+        const char *told;
+    } cases[] = {
+        {40, 1, "; heavy (60 ms a sample) has 2.4 of the 4 threads: `larder weight a 6` gives this one more"},
+        {40, 4, "`larder weight a 12` gives"},
+        {100, 1, "has 4.0 of the 4 threads"}, /* the second was a little longer */
+        {40, 50, NULL},
+        {6, 1, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct explain_facts facts = {.before = with_neighbour(status_at(&made, 0), 0, cases[i].weight),
+                                      .now = with_neighbour(status_at(&made, 1), cases[i].prepared, cases[i].weight)};
+        struct explanation told;
+        facts.machine_before = facts.machine_now = (struct cli_machine){.cores = 4};
+        cli_explain(&facts, cli_find_job(facts.now, "a"), &told);
+        assert_string_equal(told.cause, "cores");
+        if (cases[i].told)
+            assert_non_null(strstr(told.change, cases[i].told));
+        else
+            assert_null(strstr(told.change, "heavy"));
+        json_decref((json_t *)facts.before);
+        json_decref((json_t *)facts.now);
+    }
+}
+
 /* A status with nothing in it, and one of another daemon, are explained too. */
 static void takes_anything(void **state)
 {
@@ -492,6 +536,7 @@ int main(void)
         cmocka_unit_test(says_where),
         cmocka_unit_test(says_home),
         cmocka_unit_test(names_who_keeps),
+        cmocka_unit_test(names_the_neighbour),
         cmocka_unit_test(takes_anything),
         cmocka_unit_test(advises_what_helps),
     };

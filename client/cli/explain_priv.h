@@ -1,0 +1,21 @@
+/* explain_priv.h: what the files of `larder explain` have in common. Pure. */
+#ifndef LARDER_CLIENT_CLI_EXPLAIN_PRIV_H
+#define LARDER_CLIENT_CLI_EXPLAIN_PRIV_H
+
+#include "client/cli/cells.h"
+#include "client/cli/explain.h"
+
+enum { EXPLAIN_OTHER_BYTES = 400 };
+
+/* explain_name writes the job's name, to be shown. */
+const char *explain_name(const json_t *job, char buf[CELL_BYTES]);
+/* explain_mean gives the mean of what the governor knows of the job's queues. */
+double explain_mean(const json_t *job, const char *key);
+
+/* The following write what another job has that the job waits for, to be put behind an advice or a figure; nothing
+ * where no other job has much. explain_holder: who keeps most of the arena, and what its script holds of it.
+ * explain_neighbour: whose samples take most of the threads, and the weight that gives the job more of them. */
+const char *explain_holder(const struct explain_facts *facts, const json_t *job, char buf[EXPLAIN_OTHER_BYTES]);
+const char *explain_neighbour(const struct explain_facts *facts, const json_t *job, char buf[EXPLAIN_OTHER_BYTES]);
+
+#endif
