@@ -246,8 +246,8 @@ class History(Case):
         self.assertEqual(told["steps"] * told["step_s"], 600)
         for curve in (job["per_s"], job["waits"], job["others"], daemon["delivered"], daemon["read"][0]):
             self.assertEqual(len(curve), told["steps"])
-        for name, least in (("prepared_per_delivered", 0), ("arena_bytes", 1), ("encoded_bytes", 1), ("rss_bytes", 1 << 20),
-                            ("cores", 0)):
+        for name, least in (("prepared_per_delivered", 0), ("arena_bytes", 1), ("encoded_bytes", 1),
+                            ("rss_bytes", 1 << 20), ("cores", 0)):
             values = [value for value in daemon[name] if value is not None]
             self.assertTrue(values and max(values) > 0 and min(values) >= 0 and max(values) >= least, (name, values))
         self.assertGreater(max(value or 0 for value in daemon["read"][0]), 0)  # of the sources
