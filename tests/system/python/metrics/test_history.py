@@ -80,13 +80,13 @@ class History(Case):
         self.assertTrue(until(lambda: len(running.batches) > 3 and len(cancelled.batches) > 3, 30))
         self.assertEqual(self.larder("cancel", "cancelled").returncode, 0)
         cancelled.wait()
-        self.assertTrue(until(lambda: self.jobs()["cancelled"]["state"] == "cancelled", 20), self.jobs())
+        self.assertTrue(until(lambda: self.jobs().get("cancelled", {}).get("state") == "cancelled", 20), self.jobs())
         killed = self.train("killed", epochs=100000, step_s=0.02)
         self.assertTrue(until(lambda: killed.batches, 30))
         killed.kill()
         killed.wait()
-        self.assertTrue(until(lambda: self.jobs()["killed"]["state"] == "died", 20), self.jobs())
-        self.assertTrue(until(lambda: self.jobs()["running"]["delivered"] > 0, 20))
+        self.assertTrue(until(lambda: self.jobs().get("killed", {}).get("state") == "died", 20), self.jobs())
+        self.assertTrue(until(lambda: self.jobs().get("running", {}).get("delivered", 0) > 0, 20))
         with self.assertRaises(ZeroDivisionError), self.loader("raised") as loader:
             for images, labels in loader:
                 images = 1 // 0
@@ -204,7 +204,7 @@ class History(Case):
                         self.assertGreater(sum(1 for _ in loader), 2)
                     if state != "ended":
                         next(iter(loader))
-                self.assertTrue(until(lambda: self.jobs()[name]["state"] != "running", 20))
+                self.assertTrue(until(lambda: self.jobs().get(name, {"state": "running"})["state"] != "running", 20))
                 job = self.jobs()[name]
                 self.assertEqual(job["state"], state)
                 self.assertEqual(int(job["epochs_done"]), epochs)
@@ -285,7 +285,7 @@ class History(Case):
                 with open(os.path.join(folder, label, name), "wb") as file:
                     file.write(b"not an image")
         self.assertNotEqual(self.train("bad", dataset=folder, epochs=3).wait(), 0)
-        self.assertTrue(until(lambda: self.jobs()["bad"]["state"] == "failed", 20), self.jobs())
+        self.assertTrue(until(lambda: self.jobs().get("bad", {}).get("state") == "failed", 20), self.jobs())
         history = self.history("bad")
         texts = [event["text"] for event in history["events"] if event["kind"] == "failed"]
         self.assertEqual(len(texts), 1)
