@@ -80,13 +80,13 @@ class History(Case):
         self.assertTrue(until(lambda: len(running.batches) > 3 and len(cancelled.batches) > 3, 30))
         self.assertEqual(self.larder("cancel", "cancelled").returncode, 0)
         cancelled.wait()
-        self.assertTrue(until(lambda: self.jobs()["cancelled"]["state"] == "cancelled", 20), self.jobs())
+        self.assertTrue(until(lambda: self.jobs().get("cancelled", {}).get("state") == "cancelled", 20), self.jobs())
         killed = self.train("killed", epochs=100000, step_s=0.02)
         self.assertTrue(until(lambda: killed.batches, 30))
         killed.kill()
         killed.wait()
-        self.assertTrue(until(lambda: self.jobs()["killed"]["state"] == "died", 20), self.jobs())
-        self.assertTrue(until(lambda: self.jobs()["running"]["delivered"] > 0, 20))
+        self.assertTrue(until(lambda: self.jobs().get("killed", {}).get("state") == "died", 20), self.jobs())
+        self.assertTrue(until(lambda: self.jobs().get("running", {}).get("delivered", 0) > 0, 20))
         with self.assertRaises(ZeroDivisionError), self.loader("raised") as loader:
             for images, labels in loader:
                 images = 1 // 0
@@ -204,7 +204,7 @@ class History(Case):
                         self.assertGreater(sum(1 for _ in loader), 2)
                     if state != "ended":
                         next(iter(loader))
-                self.assertTrue(until(lambda: self.jobs()[name]["state"] != "running", 20))
+                self.assertTrue(until(lambda: self.jobs().get(name, {"state": "running"})["state"] != "running", 20))
                 job = self.jobs()[name]
                 self.assertEqual(job["state"], state)
                 self.assertEqual(int(job["epochs_done"]), epochs)
@@ -246,8 +246,8 @@ class History(Case):
         self.assertEqual(told["steps"] * told["step_s"], 600)
         for curve in (job["per_s"], job["waits"], job["others"], daemon["delivered"], daemon["read"][0]):
             self.assertEqual(len(curve), told["steps"])
-        for name, least in (("prepared_per_delivered", 0), ("arena_bytes", 1), ("encoded_bytes", 1), ("rss_bytes", 1 << 20),
-                            ("cores", 0)):
+        for name, least in (("prepared_per_delivered", 0), ("arena_bytes", 1), ("encoded_bytes", 1),
+                            ("rss_bytes", 1 << 20), ("cores", 0)):
             values = [value for value in daemon[name] if value is not None]
             self.assertTrue(values and max(values) > 0 and min(values) >= 0 and max(values) >= least, (name, values))
         self.assertGreater(max(value or 0 for value in daemon["read"][0]), 0)  # of the sources
@@ -285,7 +285,7 @@ class History(Case):
                 with open(os.path.join(folder, label, name), "wb") as file:
                     file.write(b"not an image")
         self.assertNotEqual(self.train("bad", dataset=folder, epochs=3).wait(), 0)
-        self.assertTrue(until(lambda: self.jobs()["bad"]["state"] == "failed", 20), self.jobs())
+        self.assertTrue(until(lambda: self.jobs().get("bad", {}).get("state") == "failed", 20), self.jobs())
         history = self.history("bad")
         texts = [event["text"] for event in history["events"] if event["kind"] == "failed"]
         self.assertEqual(len(texts), 1)

@@ -126,7 +126,8 @@ class InBrowser(Case):
                              "[row.children[0].textContent, [row, ...row.children].map(part => "
                              "getComputedStyle(part).color)]))")
         local = [time.astimezone(zone) for time in reversed(times)]
-        self.assertEqual([text for text, _ in rows], [f"{time:%b} {time.day}, {time:%Y, %H:%M:%S} GMT+5:30" for time in local])
+        self.assertEqual([text for text, _ in rows],
+                         [f"{time:%b} {time.day}, {time:%Y, %H:%M:%S} GMT+5:30" for time in local])
         soft = browser.value("getComputedStyle(document.querySelector('#no-warnings')).color")
         self.assertEqual([set(colors[0:1] + colors[2:]) == {soft} for _, colors in rows], [False, False, True])
 
