@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """What a batch costs the Python client beside its bytes: CPU us of the script's process, all of its threads, a batch.
 
-    batch_cpu.py [--rounds 9] [--packages NAME=FOLDER …]
+    batch_cpu.py [--rounds 9] [--packages NAME=FOLDER …] [--sizes 1 32] [--ways WAY …] [--scripts ready waits]
 
-Packages are folders that have a package larder (client/python of another checkout); by default this checkout's. All of
-them, and the rows, take turns epoch by epoch. Samples are 32 x 32 x 3 uint8 that are in the arena. `ready`: the script
-sleeps between two batches, so that each is there when it is asked for; counted is what iterating takes. `waits`: the
-script does nothing else, and waits for each one. Medians,
-and the least of the rounds, which says more on a busy machine.
+Packages are folders that have a package larder (client/python of another checkout); by default this checkout's. In a
+row they take turns. Samples are 32 x 32 x 3 uint8 that are in the arena. `ready`: the script sleeps between two
+batches, so that each is there when it is asked for; counted is what iterating takes. `waits`: the script does nothing
+else, and waits for each one. Medians, and the least of the rounds, which says more on a busy machine.
 
 `bare` is what the system calls of a batch take in Python: a request is sent, a message of as many bytes as BATCH is
 waited for and received, and its release is sent, to a process that does nothing but answer.
@@ -30,6 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WAYS = {"numpy": {"output": "numpy"}, "torch": {"output": "torch"},
         "numpy zero_copy": {"output": "numpy", "zero_copy": True},
         "torch zero_copy": {"output": "torch", "zero_copy": True}}
+BATCHES = 1000    # of a turn, at least
 SLEEP_S = 0.0005  # between two batches that are to be there
 REQUEST, RELEASE, FIXED, ENTRY = 28, 24, 56, 24  # bytes of messages, and of a BATCH for each sample
 
@@ -59,6 +59,15 @@ def epoch(loader, ready, clock_s):
         del batch
 
 
+def epochs(loader, ready, clock_s):
+    """The same, of so many epochs that they have BATCHES."""
+    count, cpu_s = 0, 0.0
+    while count < BATCHES:
+        more, took_s = epoch(loader, ready, clock_s)
+        count, cpu_s = count + more, cpu_s + took_s
+    return count, cpu_s
+
+
 def answer(sock, message):
     """Until the other side closes."""
     try:
@@ -73,7 +82,7 @@ def answer(sock, message):
     os._exit(0)
 
 
-def bare(ready, batch_size, clock_s, count=1000):
+def bare(ready, batch_size, clock_s):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
@@ -82,7 +91,7 @@ def bare(ready, batch_size, clock_s, count=1000):
     inbox, cpu_s = bytearray(200704), 0.0
     request, release = b"r" * REQUEST, b"r" * RELEASE
     ours.send(request)
-    for _ in range(count):
+    for _ in range(BATCHES):
         if ready:
             time.sleep(SLEEP_S)
         began = time.process_time()
@@ -92,7 +101,7 @@ def bare(ready, batch_size, clock_s, count=1000):
         cpu_s += time.process_time() - began - clock_s
     ours.close()
     os.wait()
-    return count, cpu_s
+    return BATCHES, cpu_s
 
 
 def work(specification):
@@ -107,7 +116,7 @@ def work(specification):
             torch.set_num_threads(1)
         loader = larder.Loader(specification["dataset"], [{"resize": {"size": [32, 32]}}], batch_size,
                                socket=specification["socket"], **options)
-        run = lambda: epoch(loader, ready, clock_s)  # noqa: E731
+        run = lambda: epochs(loader, ready, clock_s)  # noqa: E731
         run()
     print('"ready"', flush=True)
     for _ in sys.stdin:
@@ -151,7 +160,8 @@ def measure(options, folder):
     print(f"{'':34}" + "".join(f" {name:>9} {'least':>9}" for name in packages) +
           f"   load {os.getloadavg()[0]:.1f}", flush=True)
     try:
-        for ready in (True, False):
+        for script in options.scripts:
+            ready = script == "ready"
             for batch_size in options.sizes:
                 for name, more in ways.items():
                     workers = [Worker(package, ready=ready, batch_size=batch_size, options=more, dataset=tree,
@@ -161,7 +171,7 @@ def measure(options, folder):
                             worker.turn()
                     for worker in workers:
                         worker.close()
-                    title = f"{'ready' if ready else 'waits'}, batches of {batch_size}, {name}"
+                    title = f"{script}, batches of {batch_size}, {name}"
                     print(f"{title:34}" + "".join(f" {statistics.median(worker.us):9.1f} {min(worker.us):9.1f}"
                                                   for worker in workers), flush=True)
     finally:
@@ -177,6 +187,7 @@ def main():
     parser.add_argument("--packages", nargs="+", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--sizes", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--scripts", nargs="+", default=["ready", "waits"], choices=["ready", "waits"])
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="larder-batch-cpu-")
     try:

@@ -72,7 +72,11 @@ class _Batches:
         was something else, or the daemon has gone, and the epoch goes on with the next one."""
         filled = self._history.filled
         try:
-            return self._receive(session)
+            came = session.receive()
+            if came is None:
+                return None
+            self._job.batch_came()
+            return (self._deliver(session, *came),)
         except BaseException as error:
             self._history.filled = filled  # nobody is given the batch
             if not self._job.goes_on(error):
@@ -97,19 +101,22 @@ class _Batches:
 
     def check_live(self):
         """Raises where no more of the epoch comes. The job's running(), which follows, looks at the ranks."""
-        epoch, job = self._history.epoch, self._job
+        job = self._job
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
         job.link.check_open()
         if job.history is not self._history:
             if self._pid != os.getpid():
                 raise LarderError("this iterator belongs to the process that was forked: begin another with "
                                   "iter(loader)")
-            raise LarderError(f"the iterator of epoch {epoch} is over: a newer one of its Loader has begun, or a state "
-                              "was loaded")
+            raise LarderError(f"the iterator of epoch {self._history.epoch} is over: a newer one of its Loader has "
+                              "begun, or a state was loaded")
         error, job.error = job.error, None
         if error is not None:
             raise error
         if self._history.failed:
-            raise DaemonGone(f"the iterator of epoch {epoch} has lost its connection to the daemon at "
+            raise DaemonGone(f"the iterator of epoch {self._history.epoch} has lost its connection to the daemon at "
                              f"{job.link.path}: iter(loader) begins it again")
 
     def at_end(self):
@@ -148,15 +155,6 @@ class _Batches:
         if empty:
             self._take(session)
         return empty is False
-
-    def _receive(self, session):
-        """What the message that is there gives the caller, in a tuple: None for an empty batch. None when the message
-        was something else."""
-        came = session.receive()
-        if came is None:
-            return None
-        self._job.batch_came()
-        return (self._deliver(session, *came),)
 
     def _deliver(self, session, batch, turns):
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
@@ -269,17 +267,16 @@ class _Batches:
             return copy_bytes(session.arena, offsets, entries["len_bytes"])
         if info.layout.ragged:
             return self._copy_ragged(session, offsets.tolist(), entries["len_bytes"].tolist())
-        buffer, made = None, []
+        count, buffer, made = entries.size, None, []
         for field in info.layout:
-            shape = entries.size, *field.dims
+            shape, size = (count, *field.dims), field.bytes
             tensor = self._pinned(shape, field.dtype) if self._loader._pin_memory else None
-            size = field.bytes
-            if tensor is None and buffer is None:
-                buffer = self._loader._pool_of(info).bytes(entries.size * info.sample_bytes)
             if tensor is None:
-                start = entries.size * field.offset
+                if buffer is None:
+                    buffer = self._loader._pool_of(info).bytes(count * info.sample_bytes)
+                start = count * field.offset
                 array = np.ndarray(shape, field.dtype, buffer, start)
-                place = buffer[start:start + entries.size * size]
+                place = buffer[start:start + count * size]
             else:
                 array = tensor.numpy()
                 place = array.reshape(-1).view(np.uint8)
@@ -372,9 +369,6 @@ class Epoch:
     def _next(self):
         history = self._history
         while not history.ended:
-            error, self._batches.error = self._batches.error, None
-            if error is not None:
-                raise error
             self._batches.check_live()
             parts = self._batches.next()
             if parts is not None:

@@ -38,6 +38,7 @@ _LOST_FDS, _TOO_LONG = int(socket.MSG_CTRUNC), int(socket.MSG_TRUNC)
 _CONTROL_BYTES = socket.CMSG_SPACE(16)
 
 _all, _largest = np.logical_and.reduce, np.maximum.reduce  # without what all() and max() do in Python
+_ANSWERS = _wire.STATE, _wire.CLASSES, _wire.COLUMN
 _LENGTH = np.dtype("<u4")  # of a sample, in a batch's entries
 
 _live = weakref.WeakSet()
@@ -78,7 +79,7 @@ class Session:
         self._timeout_s = None  # that a full socket may be waited for
         self._batch_size = 0
         self._one_length = None  # as many times as a batch has samples, where all have the same
-        self._inbox = bytearray(_wire.REPLY_MAX)
+        self._inbox = memoryview(bytearray(_wire.REPLY_MAX))
         self._inboxes = [self._inbox]  # as recvmsg_into takes it
         self._lies = None      # of the message in the inbox: its size, what control data came with it, and flags
         self._came = collections.deque()  # (type, fields) of messages that nobody has looked at
@@ -110,8 +111,7 @@ class Session:
         self._wait(deadline, "the daemon's greeting")
         fds = []
         try:
-            message = self._receive_into(fds)
-            kind, _, welcome = _wire.decode(message)
+            kind, _, welcome = _wire.decode(self._message(fds))
             if kind == _wire.ERROR:
                 raise from_code(welcome.code, welcome.text)
             if kind == _wire.WELCOME and not fds and self._lost_fds:
@@ -184,8 +184,7 @@ class Session:
             except Timeout:
                 self._unsent.appendleft(batch)
                 raise
-        room = self.info.held_max - len(self.held)
-        missing = min(prefetch, room, _wire.CREDITS_MAX) - self.outstanding
+        missing = min(prefetch, self.info.held_max - len(self.held)) - self.outstanding
         if missing > 0:
             awaited = self.outstanding + missing
             self._send(_wire.next_batches(self.epoch, missing, awaited if standing else _wire.AHEAD))
@@ -217,16 +216,12 @@ class Session:
         message was something else. Does not wait."""
         if not self._came:
             self._take_in()
-        if not self._came:
-            return None
+            if not self._came:
+                return None
         kind, batch = self._came.popleft()
-        if kind == _wire.ERROR:
-            raise self._error(batch)
-        if kind == _wire.TURNS:
-            self._turns = batch
-            return None
         if kind != _wire.BATCH:
-            raise FormatError(f"the daemon at {self.path} sent a message of type {kind} where batches were expected")
+            self._take_other(kind, batch)
+            return None
         moved, self._turns = self._turns, None
         if batch.epoch != self.epoch:
             self.release(batch.batch)
@@ -235,6 +230,13 @@ class Session:
         self.outstanding -= 1
         self._standing = False
         return batch, self._turns_of(batch, moved)
+
+    def _take_other(self, kind, fields):
+        if kind == _wire.ERROR:
+            raise self._error(fields)
+        if kind != _wire.TURNS:
+            raise FormatError(f"the daemon at {self.path} sent a message of type {kind} where batches were expected")
+        self._turns = fields
 
     def next_is_empty(self):
         """Whether the message that is there is a batch without samples, which stays there; None where it was something
@@ -315,9 +317,8 @@ class Session:
             return False
         try:
             sock.send(_wire.release(batch), _QUIETLY)
-        except BlockingIOError:
+        except BlockingIOError:  # only of a connection that is still there
             self._unsent.append(batch)
-            return not self.has_ended
         except OSError:
             return False
         return True
@@ -450,8 +451,8 @@ class Session:
         fds = []
         self.torn = True
         try:
-            kind, seq, fields = _wire.decode(bytes(self._receive_into(fds)))
-            if kind in (_wire.STATE, _wire.CLASSES, _wire.COLUMN) or (kind == _wire.ERROR and seq and not fields.fatal):
+            kind, seq, fields = _wire.decode(self._message(fds))
+            if kind in _ANSWERS or (kind == _wire.ERROR and seq and not fields.fatal):
                 if seq == self._question:  # another one nobody waits for
                     self._answer = self._answer_of(kind, fields, fds)
                     self._question = 0
@@ -525,24 +526,24 @@ class Session:
         self.torn = torn
         return True
 
-    def _receive_into(self, fds):
-        """The message that is there, as a view that the next one overwrites; file descriptors go to `fds`."""
+    def _message(self, fds):
+        """The message that is there; file descriptors go to `fds`."""
         if not self._is_there():
             raise Timeout(f"no message from the daemon at {self.path}")
         (size, control, flags, _), self._lies = self._lies, None
         if control:
             fds += descriptors(control)
-        self._lost_fds = bool(flags & _LOST_FDS)  # the kernel drops those for which there is no place
+        self._lost_fds = flags & _LOST_FDS  # the kernel drops those for which there is no place
         if size == 0:
             raise gone(self.path)
         if flags & _TOO_LONG:
             raise FormatError(f"the daemon at {self.path} sent a message longer than {_wire.REPLY_MAX} bytes")
-        return memoryview(self._inbox)[:size]
+        return self._inbox[:size].tobytes()
 
     def _ask_for(self, request, kind_wanted, deadline, fds=()):
         self._send(request, fds)
         self._wait(deadline, "an answer")
-        kind, seq, fields = _wire.decode(self._receive_into([]))
+        kind, seq, fields = _wire.decode(self._message([]))
         if kind == _wire.ERROR:
             raise self._error(fields)
         if kind != kind_wanted or seq != self._seq:
