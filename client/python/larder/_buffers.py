@@ -7,6 +7,7 @@ buffer for each batch would be simpler, but the kernel zeroes every page of it f
 took 15 ms with fresh buffers and 9 ms with these.
 """
 
+import functools
 import math
 import sys
 
@@ -14,16 +15,26 @@ import numpy as np
 
 from ._layout import places
 
+# Without what all(), min() and max() do in Python.
+_all, _smallest, _largest = np.logical_and.reduce, np.minimum.reduce, np.maximum.reduce
+
 
 class _Owner:
     """The memory below an array: numpy.asarray makes the array, and the array keeps the owner."""
 
     __slots__ = ("__array_interface__", "memory")
 
-    def __init__(self, memory, address, shape, dtype, strides, read_only):
+    def __init__(self, memory, address, shape, typestr, strides, read_only):
         self.memory = memory
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": np.dtype(dtype).str, "strides": strides,
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": typestr, "strides": strides,
                                     "data": (address, read_only)}
+
+
+@functools.lru_cache(64)
+def _form(shape, dtype):
+    """An array's type as an interface has it, and its strides."""
+    array = np.empty(shape, dtype)
+    return array.dtype.str, array.strides
 
 
 def _references(buffers, place):
@@ -76,48 +87,54 @@ class _View:
     """Makes arrays in the arena that keep `held`. They say that they are read-only, but for torch, which has no such
     tensors. The caller has checked the bounds."""
 
-    def __init__(self, held, arena, for_torch):
-        self._memory, self._read_only = (held, arena), not for_torch
+    def __init__(self, held, session, for_torch):
+        self._memory, self._address, self._read_only = (held, session.arena), session.address, not for_torch
 
-    def __call__(self, offset, shape, dtype, strides=None):
+    def __call__(self, offset, shape, dtype):
         if 0 in shape:
             return np.empty(shape, dtype)
-        address = self._memory[1].ctypes.data + offset
-        return np.asarray(_Owner(self._memory, address, shape, dtype, strides, self._read_only))
+        return self.rows(offset, shape, np.dtype(dtype).str, None)
+
+    def rows(self, offset, shape, typestr, strides):
+        return np.asarray(_Owner(self._memory, self._address + offset, shape, typestr, strides, self._read_only))
 
 
 def views(session, entries, held, for_torch=False, field=0):
     """One field of each sample: one strided array where the slots are evenly spaced, else a list of arrays; all of them
     keep `held`."""
-    info, view = session.info, _View(held, session.arena, for_torch)
+    info, view = session.info, _View(held, session, for_torch)
     if info.layout.ragged:
         return _ragged_views(session, entries, view, field)
-    offsets = entries["offset"].astype(np.int64) + (info.layout[field].offset if info.layout else 0)
-    first = int(offsets.min())
     if not info.layout:
-        ends = offsets + entries["len_bytes"]
-        whole = view(first, (int(ends.max()) - first,), np.uint8)
-        return [whole[start:end] for start, end in zip((offsets - first).tolist(), (ends - first).tolist())]
-    field = info.layout[field]
-    shape, dtype = field.dims, np.dtype(field.dtype)
-    inner = np.empty(shape, dtype).strides
-    steps = np.diff(offsets)
-    if entries.size == 1 or (steps[0] >= info.sample_bytes and (steps == steps[0]).all()):
-        step = int(steps[0]) if entries.size > 1 else info.sample_bytes
-        return view(first, (entries.size, *shape), dtype, (step, *inner))
+        return _views_of_bytes(entries, view)
+    field, offsets = info.layout[field], entries["offset"].astype(np.int64)
+    typestr, inner = _form(field.dims, field.dtype)
+    steps = offsets[1:] - offsets[:-1]
+    step = int(steps[0]) if entries.size > 1 else info.sample_bytes
+    if step >= info.sample_bytes and _all(steps == step):
+        return view.rows(int(offsets[0]) + field.offset, (entries.size, *field.dims), typestr, (step, *inner))
     # One array of all places where a sample might begin; its items overlap, and cost less than an array each.
+    first = int(_smallest(offsets))
     places = offsets - first
     step = int(np.gcd.reduce(places)) or 1
     places //= step
-    every = view(first, (int(places.max()) + 1, *shape), dtype, (step, *inner))
+    shape = int(_largest(places)) + 1, *field.dims
+    every = view.rows(first + field.offset, shape, typestr, (step, *inner))
     return [every[place] for place in places.tolist()]
+
+
+def _views_of_bytes(entries, view):
+    offsets = entries["offset"].astype(np.int64)
+    ends, first = offsets + entries["len_bytes"], int(_smallest(offsets))
+    whole = view(first, (int(_largest(ends)) - first,), np.uint8)
+    return [whole[start:end] for start, end in zip((offsets - first).tolist(), (ends - first).tolist())]
 
 
 def _ragged_views(session, entries, view, number):
     field, made = session.info.layout[number], []
     for offset, length in zip(entries["offset"].tolist(), entries["len_bytes"].tolist()):
         start, dims = places(session.info.layout, session.arena[offset:offset + length])[number]
-        made.append(view(offset + start, dims, np.dtype(field.dtype)))
+        made.append(view(offset + start, dims, field.dtype))
     return made
 
 

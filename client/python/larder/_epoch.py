@@ -29,6 +29,15 @@ class Batch(tuple):
         self._held.release()
 
 
+def _itself(array):
+    return array
+
+
+def _tensors():
+    import torch
+    return torch.from_numpy
+
+
 class _Batches:
     """The batches of one epoch. Apart from the iterator, which ends when nobody has it any more, while Accelerate may
     still ask where it is."""
@@ -39,6 +48,7 @@ class _Batches:
         self._history = history
         self._pid = os.getpid()
         self.error = None  # that at_end() has met
+        self._output = _tensors() if loader._torch else _itself
 
     def next(self):
         """The next batch; None when it was empty, and the epoch's last. When the daemon has gone the epoch goes on with
@@ -62,7 +72,11 @@ class _Batches:
         was something else, or the daemon has gone, and the epoch goes on with the next one."""
         filled = self._history.filled
         try:
-            return self._receive(session)
+            came = session.receive()
+            if came is None:
+                return None
+            self._job.batch_came()
+            return (self._deliver(session, *came),)
         except BaseException as error:
             self._history.filled = filled  # nobody is given the batch
             if not self._job.goes_on(error):
@@ -87,18 +101,22 @@ class _Batches:
 
     def check_live(self):
         """Raises where no more of the epoch comes. The job's running(), which follows, looks at the ranks."""
-        epoch, job = self._history.epoch, self._job
-        if self._pid != os.getpid():
-            raise LarderError("this iterator belongs to the process that was forked: begin another with iter(loader)")
+        job = self._job
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
         job.link.check_open()
         if job.history is not self._history:
-            raise LarderError(f"the iterator of epoch {epoch} is over: a newer one of its Loader has begun, or a state "
-                              "was loaded")
+            if self._pid != os.getpid():
+                raise LarderError("this iterator belongs to the process that was forked: begin another with "
+                                  "iter(loader)")
+            raise LarderError(f"the iterator of epoch {self._history.epoch} is over: a newer one of its Loader has "
+                              "begun, or a state was loaded")
         error, job.error = job.error, None
         if error is not None:
             raise error
         if self._history.failed:
-            raise DaemonGone(f"the iterator of epoch {epoch} has lost its connection to the daemon at "
+            raise DaemonGone(f"the iterator of epoch {self._history.epoch} has lost its connection to the daemon at "
                              f"{job.link.path}: iter(loader) begins it again")
 
     def at_end(self):
@@ -138,15 +156,6 @@ class _Batches:
             self._take(session)
         return empty is False
 
-    def _receive(self, session):
-        """What the message that is there gives the caller, in a tuple: None for an empty batch. None when the message
-        was something else."""
-        came = session.receive()
-        if came is None:
-            return None
-        self._job.batch_came()
-        return (self._deliver(session, *came),)
-
     def _deliver(self, session, batch, turns):
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
         loader, job, entries = self._loader, self._job, batch.entries
@@ -161,9 +170,9 @@ class _Batches:
         if batch.index != self._history.batches:
             raise FormatError(f"the daemon at {session.path} sent batch {batch.index} of epoch {batch.epoch} where "
                               f"{self._history.batches} comes next: start again from the last checkpoint")
-        ids, indices = entries["id"].astype(np.int64), entries["index"].astype(np.int64)
         given = loader._content.labels()
-        labels = entries["label"].astype(np.int64) if given is None else given.take(indices, loader._content.files)
+        labels = entries["label"].astype(np.int64) if given is None else \
+            given.take(entries["index"].astype(np.int64), loader._content.files)
         held = None
         try:
             if loader._zero_copy:
@@ -172,15 +181,15 @@ class _Batches:
                 images = self._views(session, entries, held)
             else:
                 images = self._copy(session, entries)
-                session.check_lease()
-                session.release(batch.batch)
+                if not session.release(batch.batch):
+                    session.raise_end()  # what was copied may have been another's
             # A rank that asks for the next epoch has taken all of this one: what it had not released is not kept.
             if batch.last and (job.asked.world_size == 1 or not loader._zero_copy):
                 job.ask_ahead(session)
-            parts = self._parts(images, labels, indices, held)
+            parts = self._parts(images, labels, entries["index"], held)
             loader._counts["samples"] += entries.size
             loader._counts["batches"] += 1
-            loader.last_ids, loader.last_indices = ids, indices
+            loader._last = entries
             self._history.take(entries.size, batch.through, _record.NO_TURNS if job.ordered else turns, batch.last)
         except BaseException:
             if held is not None:
@@ -193,17 +202,15 @@ class _Batches:
         files = loader._content.files() if loader._with_paths else None
         paths = [files.path(index) for index in indices.tolist()] if files else None
         columns = [self._of_column(name, indices) for name in loader._columns]
-        if loader._torch:
-            import torch
-            labels = torch.from_numpy(labels)
-            indices = torch.from_numpy(indices.copy()) if loader._with_ids else None
+        labels = self._output(labels)
+        ids = self._output(indices.astype(np.int64)) if loader._with_ids else None
         if loader._samples.parts is not None and held is None:
             others = {} if loader._content.is_unlabelled() else {"label": labels}
-            others.update({"index": indices} if loader._with_ids else {}, **({} if paths is None else {"path": paths}))
+            others.update({} if ids is None else {"index": ids}, **({} if paths is None else {"path": paths}))
             return loader._samples.batch(images, {**others, **dict(zip(loader._columns, columns))})
         parts = (images, labels)
-        if loader._with_ids:
-            parts += (indices,)
+        if ids is not None:
+            parts += (ids,)
         if paths is not None:
             parts += (paths,)
         parts += tuple(columns)
@@ -218,10 +225,7 @@ class _Batches:
         if rows.dtype.kind == "f":
             with np.errstate(over="ignore"):
                 rows = rows.astype(np.float32)
-        if not self._loader._torch:
-            return rows
-        import torch
-        return torch.from_numpy(rows)
+        return self._output(rows)
 
     def _views(self, session, entries, held):
         layout = session.info.layout
@@ -238,11 +242,10 @@ class _Batches:
         images = views(session, entries, held, self._loader._torch, field)
         if not self._loader._torch:
             return images
-        import torch
         of = session.info.layout[field] if session.info.layout else None
         if not isinstance(images, list):
-            return _channels_first(torch.from_numpy(images), of)
-        return [_channels_first(torch.from_numpy(image), of) for image in images]
+            return _channels_first(self._output(images), of)
+        return [_channels_first(self._output(image), of) for image in images]
 
     def _pinned(self, shape, dtype):
         """An empty tensor in pinned memory; None where there is none, from here on."""
@@ -264,17 +267,16 @@ class _Batches:
             return copy_bytes(session.arena, offsets, entries["len_bytes"])
         if info.layout.ragged:
             return self._copy_ragged(session, offsets.tolist(), entries["len_bytes"].tolist())
-        buffer, made = None, []
+        count, buffer, made = entries.size, None, []
         for field in info.layout:
-            shape = entries.size, *field.dims
+            shape, size = (count, *field.dims), field.bytes
             tensor = self._pinned(shape, field.dtype) if self._loader._pin_memory else None
-            size = field.bytes
-            if tensor is None and buffer is None:
-                buffer = self._loader._pool_of(info).bytes(entries.size * info.sample_bytes)
             if tensor is None:
-                start = entries.size * field.offset
-                place = buffer[start:start + entries.size * size]
-                array = place.view(field.dtype).reshape(shape)
+                if buffer is None:
+                    buffer = self._loader._pool_of(info).bytes(count * info.sample_bytes)
+                start = count * field.offset
+                array = np.ndarray(shape, field.dtype, buffer, start)
+                place = buffer[start:start + count * size]
             else:
                 array = tensor.numpy()
                 place = array.reshape(-1).view(np.uint8)
@@ -291,9 +293,8 @@ class _Batches:
         made = ragged_arrays(info.layout, buffer, lengths)
         if tensor is not None:
             made = [[self._of_pinned(tensor, array, buffer) for array in arrays] for arrays in made]
-        elif self._loader._torch:
-            import torch
-            made = [[torch.from_numpy(array) for array in arrays] for arrays in made]
+        else:
+            made = [[self._output(array) for array in arrays] for arrays in made]
         if self._loader._torch:
             made = [[_channels_first(one, field) for one in of] for of, field in zip(made, info.layout)]
         return self._images(made, info.layout)
@@ -308,10 +309,7 @@ class _Batches:
     def _given(self, array, tensor, field):
         if not self._loader._torch:
             return array
-        if tensor is None:
-            import torch
-            tensor = torch.from_numpy(array)
-        return _channels_first(tensor, field)
+        return _channels_first(self._output(array) if tensor is None else tensor, field)
 
 
 def _channels_first(tensor, field):
@@ -371,9 +369,6 @@ class Epoch:
     def _next(self):
         history = self._history
         while not history.ended:
-            error, self._batches.error = self._batches.error, None
-            if error is not None:
-                raise error
             self._batches.check_live()
             self._job.agreement.look()
             parts = self._batches.next()

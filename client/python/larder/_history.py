@@ -5,13 +5,15 @@ was started anew can go on with the rest, and a checkpoint can say where the loo
 Loader's lock. Ctrl-C at any moment leaves it as it was before or after a batch, and `filled` set back as it was before.
 """
 
+import struct
 from typing import NamedTuple
 
 import numpy as np
 
 from . import _record
 
-_FIRST = 64  # places of an array that begins to grow
+_BATCH = struct.Struct("<III")  # _record.BATCH
+_TURN_BYTES = _record.TURN.itemsize
 _FEW = 4096  # turns that are put into the set one by one
 
 
@@ -23,20 +25,6 @@ class Base(NamedTuple):
     segments: tuple = ()  # of a fixed order, as in a record
     over: bool = False    # the epoch's last batch had been taken
     copies: tuple = ()    # which ranks had copies of samples of which not all had come, as in a record
-
-
-class _Growing:
-    """An array that has room wherever something is put."""
-
-    def __init__(self, dtype):
-        self.places = np.empty(_FIRST, dtype)
-
-    def put(self, at, values):
-        if at + len(values) > len(self.places):
-            places = np.empty(max(at + len(values), 2 * len(self.places)), self.places.dtype)
-            places[:at] = self.places[:at]
-            self.places = places
-        self.places[at:at + len(values)] = values
 
 
 class History:
@@ -51,8 +39,8 @@ class History:
         self.failed = False  # it was broken off by an error
         self._ordered = ordered
         self._counted = counted  # an epoch has samples more than once
-        self._batches = _Growing(_record.BATCH)
-        self._turns = _Growing(_record.TURN)
+        self._batches = bytearray()  # as a record has them …
+        self._turns = bytearray()    # … and these: bytes grow faster than arrays
         self.filled = (0, 0, base.over)  # batches, turns, and whether the last batch was taken, or there was none
         # The base and the turns of the first so many, or how often each index is there; made when first asked for.
         self._set = None
@@ -61,8 +49,8 @@ class History:
     def take(self, delivered, through, turns, last):
         """The loop is given a batch. Of a fixed order `turns` is empty, of a dependent job `through` is 0."""
         n_batches, n_turns, _ = self.filled
-        self._turns.put(n_turns, turns)
-        self._batches.put(n_batches, [(delivered, through, len(turns))])
+        self._turns[n_turns * _TURN_BYTES:] = turns.tobytes()  # in place of what is not filled any more
+        self._batches[n_batches * _BATCH.size:] = _BATCH.pack(delivered, through, len(turns))
         self.filled = (n_batches + 1, n_turns + len(turns), last)
 
     def end(self):
@@ -96,15 +84,17 @@ class History:
             return self.base
         if not self._ordered:
             return Base(self.batches, taken=self._taken(samples))
-        through = int(self._batches.places["through"][self.filled[0] - 1])
+        _, through, _ = _BATCH.unpack_from(self._batches, (self.filled[0] - 1) * _BATCH.size)
         return Base(self.batches, segments=_record.add_segment(self.base.segments, 1, [through]))
+
+    def _turns_from(self, first):
+        return np.frombuffer(self._turns[first * _TURN_BYTES:self.filled[1] * _TURN_BYTES], _record.TURN)  # of a copy
 
     def _counted_taken(self, samples):
         if self._set is None:
             self._set = _record.counts_of(self.base.taken, samples)
-        end = self.filled[1]
-        np.add.at(self._set, self._turns.places[self._in_set:end], np.uint32(1))
-        self._in_set = end
+        np.add.at(self._set, self._turns_from(self._in_set), np.uint32(1))
+        self._in_set = self.filled[1]
         return _record.sets_of(self._set)
 
     def _taken(self, samples):
@@ -114,22 +104,22 @@ class History:
             self._set = np.zeros(_record.set_bytes(samples), np.uint8)
             if self.base.taken:
                 self._set |= np.frombuffer(self.base.taken, np.uint8)
-        end = self.filled[1]
-        turns = self._turns.places[self._in_set:end]
+        turns = self._turns_from(self._in_set)
         if len(turns) <= _FEW:
             np.bitwise_or.at(self._set, turns >> 3, np.left_shift(1, turns & 7).astype(np.uint8))
         else:
             flags = np.zeros(samples, bool)
             flags[turns] = True
             self._set |= np.packbits(flags, bitorder="little")
-        self._in_set = end
+        self._in_set = self.filled[1]
         return self._set.tobytes()
 
     def record(self, world_size, rank):
         """What a registration presents: the fields of a record that are an epoch's."""
         return {"epoch": self.epoch, "batches": self.base.batches, "taken": self.base.taken,
                 "segments": self.base.segments, "copies": self.base.copies, "world_size": world_size, "rank": rank,
-                "history": self._batches.places[:self.filled[0]], "turns": self._turns.places[:self.filled[1]]}
+                "history": np.frombuffer(self._batches[:self.filled[0] * _BATCH.size], _record.BATCH),
+                "turns": self._turns_from(0)}
 
     def dealt(self, samples, world_size, of_all=None):
         """How many of an epoch's samples were dealt to the ranks when it began, or was restored; of_all: samples of the

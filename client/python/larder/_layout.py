@@ -1,5 +1,6 @@
 """What a made sample looks like: the fields of its slot in the arena. The Python half of common/layout.c. Pure."""
 
+import functools
 import math
 import re
 from typing import NamedTuple
@@ -14,6 +15,7 @@ NAME_BYTES = 24
 DTYPES = ("uint8", "float16", "float32", "int16", "uint16", "int32", "int64", "float64")
 IMAGE_HWC, IMAGE_CHW, ARRAY, MASK = KINDS = range(4)
 
+_SIZES = {dtype: np.dtype(dtype).itemsize for dtype in DTYPES}
 _DIMS = {IMAGE_HWC: 3, IMAGE_CHW: 3, MASK: 2}
 _DTYPES = {IMAGE_HWC: DTYPES[:3], IMAGE_CHW: DTYPES[:3], ARRAY: DTYPES, MASK: ("uint8", "int32", "int64")}
 _ORDERS = {IMAGE_HWC: "HWC", IMAGE_CHW: "CHW", ARRAY: "array", MASK: "HW"}
@@ -59,26 +61,25 @@ class Field(NamedTuple):
 
     @property
     def bytes(self):
-        return np.dtype(self.dtype).itemsize * math.prod(self.dims)
+        return _SIZES[self.dtype] * math.prod(self.dims)
 
     def __str__(self):
         return f"{self.name} {self.dtype} {_ORDERS[self.kind]} of {'x'.join(str(dim or 'N') for dim in self.dims)}"
 
 
 class Layout(tuple):
-    """The fields in the order in which they lie; none: samples are encoded bytes of any length."""
-
-    __slots__ = ()
+    """The fields in the order in which they lie; none: samples are encoded bytes of any length. Each batch asks what
+    is cached."""
 
     def __str__(self):
         return ", ".join(map(str, self)) or "encoded bytes"
 
-    @property
+    @functools.cached_property
     def ragged(self):
         """Whether samples differ in size. Then each slot begins with a head, which says where its fields lie."""
         return any(0 in field.dims for field in self)
 
-    @property
+    @functools.cached_property
     def is_views(self):
         """Whether samples are several fields, or one view. Else the only field is called image, sound or array."""
         return len(self) > 1 or (len(self) > 0 and self[0].name not in ALONE)

@@ -39,6 +39,8 @@ _LOST_FDS, _TOO_LONG = int(socket.MSG_CTRUNC), int(socket.MSG_TRUNC)
 _CONTROL_BYTES = socket.CMSG_SPACE(16)
 
 _all, _largest = np.logical_and.reduce, np.maximum.reduce  # without what all() and max() do in Python
+_ANSWERS = _wire.STATE, _wire.CLASSES, _wire.COLUMN
+_LENGTH = np.dtype("<u4")  # of a sample, in a batch's entries
 
 _live = weakref.WeakSet()
 
@@ -67,7 +69,8 @@ class Session:
         self.pid = os.getpid()
         self.info = None
         self.classes = []
-        self.arena = None      # the mapping as uint8, read-only
+        self.arena = None      # the mapping as uint8, read-only …
+        self.address = 0       # … and where it begins
         self.epoch = -1        # the epoch that batches are asked of
         self.outstanding = 0   # batches asked for and not yet received
         self._standing = False  # the daemon was told that the script stands still until the next one comes
@@ -76,7 +79,10 @@ class Session:
         self._unsent = collections.deque()  # releases that found the socket full
         self._timeout_s = None  # that a full socket may be waited for
         self._batch_size = 0
-        self._inbox = bytearray(_wire.REPLY_MAX)
+        self._one_length = None  # as many times as a batch has samples, where all have the same
+        self._inbox = memoryview(bytearray(_wire.REPLY_MAX))
+        self._inboxes = [self._inbox]  # as recvmsg_into takes it
+        self._lies = None      # of the message in the inbox: its size, what control data came with it, and flags
         self._came = collections.deque()  # (type, fields) of messages that nobody has looked at
         self._turns = None     # those of the batch that comes next
         self._seq = 0
@@ -106,8 +112,7 @@ class Session:
         self._wait(deadline, "the daemon's greeting")
         fds = []
         try:
-            message = self._receive_into(fds)
-            kind, _, welcome = _wire.decode(message)
+            kind, _, welcome = _wire.decode(self._message(fds))
             if kind == _wire.ERROR:
                 raise from_code(welcome.code, welcome.text)
             if kind == _wire.WELCOME and not fds and self._lost_fds:
@@ -115,6 +120,7 @@ class Session:
             if kind != _wire.WELCOME or len(fds) != 1:
                 raise FormatError(f"the daemon at {self.path} did not greet with its arena")
             self.arena = map_arena(self.path, fds[0], welcome.arena_bytes)
+            self.address = self.arena.ctypes.data
         finally:
             for fd in fds:
                 os.close(fd)
@@ -134,6 +140,8 @@ class Session:
                 os.close(fd)
         self._batch_size = job.batch_size
         self._check_info(b'"parts"' in job.pipeline)
+        if self.info.layout and not self.info.layout.ragged:
+            self._one_length = np.full(job.batch_size, self.info.sample_bytes, _LENGTH).tobytes()
         self.draws = draws_of(job, self.info.n_samples)
         self._sets = _record.SETS_MAX if job.sampler else 1  # that a token may have
         total = self.info.n_classes
@@ -177,8 +185,7 @@ class Session:
             except Timeout:
                 self._unsent.appendleft(batch)
                 raise
-        room = self.info.held_max - len(self.held)
-        missing = min(prefetch, room, _wire.CREDITS_MAX) - self.outstanding
+        missing = min(prefetch, self.info.held_max - len(self.held)) - self.outstanding
         if missing > 0:
             awaited = self.outstanding + missing
             self._send(_wire.next_batches(self.epoch, missing, awaited if standing else _wire.AHEAD))
@@ -186,12 +193,10 @@ class Session:
 
     def wait(self, timeout_s):
         """Waits until a message is there. An exception from here (Ctrl-C) loses nothing."""
-        if self._came:
+        if self._came or self._is_there():
             return
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if not self._standing:
-            if self._readable(0):
-                return
             self._stand()
         self._wait(deadline, "a batch")
 
@@ -212,16 +217,12 @@ class Session:
         message was something else. Does not wait."""
         if not self._came:
             self._take_in()
-        if not self._came:
-            return None
+            if not self._came:
+                return None
         kind, batch = self._came.popleft()
-        if kind == _wire.ERROR:
-            raise self._error(batch)
-        if kind == _wire.TURNS:
-            self._turns = batch
-            return None
         if kind != _wire.BATCH:
-            raise FormatError(f"the daemon at {self.path} sent a message of type {kind} where batches were expected")
+            self._take_other(kind, batch)
+            return None
         moved, self._turns = self._turns, None
         if batch.epoch != self.epoch:
             self.release(batch.batch)
@@ -230,6 +231,13 @@ class Session:
         self.outstanding -= 1
         self._standing = False
         return batch, self._turns_of(batch, moved)
+
+    def _take_other(self, kind, fields):
+        if kind == _wire.ERROR:
+            raise self._error(fields)
+        if kind != _wire.TURNS:
+            raise FormatError(f"the daemon at {self.path} sent a message of type {kind} where batches were expected")
+        self._turns = fields
 
     def next_is_empty(self):
         """Whether the message that is there is a batch without samples, which stays there; None where it was something
@@ -242,23 +250,25 @@ class Session:
         return kind == _wire.BATCH and batch.entries.size == 0
 
     def _check(self, batch, moved):
-        offset, length = batch.entries["offset"], batch.entries["len_bytes"]
-        if moved is not None and (moved.batch != batch.batch or moved.turns["position"][-1] >= batch.entries.size):
+        count = batch.entries.size
+        if moved is not None and (moved.batch != batch.batch or moved.turns["position"][-1] >= count):
             raise FormatError(f"the daemon at {self.path} sent turns that do not belong to their batch")
-        if batch.entries.size == 0:
+        if count == 0:
             return
-        if batch.entries.size > self._batch_size:
-            raise FormatError(f"the daemon at {self.path} sent a batch of {batch.entries.size} where "
-                              f"{self._batch_size} is the job's batch size")
-        layout, one_size = self.info.layout, bool(self.info.layout) and not self.info.layout.ragged
-        if one_size and not _all(length == self.info.sample_bytes):
-            raise FormatError(f"the daemon at {self.path} sent a batch whose samples are not of the registered size")
-        if layout and not one_size and (int(_largest(length)) > self.info.sample_bytes or not _all(length % 64 == 0)):
-            raise FormatError(f"the daemon at {self.path} sent a batch with samples longer than the "
-                              f"{self.info.sample_bytes} bytes that were registered, or of odd lengths")
-        if one_size:
-            inside = int(_largest(offset)) <= self.arena.size - self.info.sample_bytes
+        if count > self._batch_size:
+            raise FormatError(f"the daemon at {self.path} sent a batch of {count} where {self._batch_size} is the "
+                              "job's batch size")
+        offset, length = batch.entries["offset"], batch.entries["len_bytes"]
+        sample_bytes = self.info.sample_bytes
+        if self._one_length is not None:
+            if length.tobytes() != self._one_length[:count * _LENGTH.itemsize]:
+                raise FormatError(f"the daemon at {self.path} sent a batch whose samples are not of the registered "
+                                  "size")
+            inside = int(_largest(offset)) <= self.arena.size - sample_bytes
         else:
+            if self.info.layout and (int(_largest(length)) > sample_bytes or not _all(length % 64 == 0)):
+                raise FormatError(f"the daemon at {self.path} sent a batch with samples longer than the "
+                                  f"{sample_bytes} bytes that were registered, or of odd lengths")
             room = np.uint64(self.arena.size)
             # A length beyond the arena makes its difference wrap around; the first comparison has refused it then.
             inside = _all((length <= room) & (offset <= room - length))
@@ -279,8 +289,11 @@ class Session:
     def check_lease(self):
         """After the bytes of a batch were read, or before they are handed out: raises where the daemon has ended the
         connection, which it does before it gives their place to others. Does not wait."""
-        if not self.has_ended:
-            return
+        if self.has_ended:
+            self.raise_end()
+
+    def raise_end(self):
+        """Raises what tells of the end of a connection that the daemon has ended."""
         self._raise_last_words()
         raise gone(self.path)
 
@@ -296,19 +309,20 @@ class Session:
 
     def release(self, batch):
         """Gives a batch's slots back; any thread. Never waits, and never fails: where the daemon is gone there is
-        nothing left to give back."""
+        nothing left to give back. False: it has ended the connection, as check_lease() has it."""
         self.held.discard(batch)
         if self._leaving and not self.held:
             self.close()
         sock = self._sock
         if sock is None or self.pid != os.getpid():
-            return
+            return False
         try:
             sock.send(_wire.release(batch), _QUIETLY)
-        except BlockingIOError:
+        except BlockingIOError:  # only of a connection that is still there
             self._unsent.append(batch)
         except OSError:
-            pass
+            return False
+        return True
 
     # ── what the ranks have taken ──
 
@@ -374,11 +388,13 @@ class Session:
     def _send(self, message, fds=()):
         """Sends a message. Where the daemon does not read, it may be waiting until this side does: what comes meanwhile
         is kept. Raises Timeout where the message was not sent."""
+        if self._sent(message, fds):
+            return
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         while not self._sent(message, fds):
             if not self._poll(select.POLLIN | select.POLLOUT, deadline):
                 raise Timeout(f"the daemon at {self.path} does not read: it is busy or stopped")
-            if self._readable(0):
+            if self._is_there():
                 torn = self.torn
                 try:
                     self._take_in()
@@ -409,16 +425,13 @@ class Session:
 
     def _raise_last_words(self):
         try:
-            while self._sock is not None and self._readable(0):
+            while self._sock is not None and self._is_there():
                 self._take_in()
         except DaemonGone:
             pass
         for kind, fields in self._came:
             if kind == _wire.ERROR:
                 raise self._error(fields)
-
-    def _readable(self, wait_s):
-        return self._poll(select.POLLIN, time.monotonic() + wait_s)
 
     def _poll(self, events, deadline):
         """Waits for one of the events, or the connection's end; whether it has come by the deadline."""
@@ -433,7 +446,7 @@ class Session:
         return bool(poller.poll(None if deadline is None else max(0, deadline - time.monotonic()) * 1000))
 
     def _wait(self, deadline, what):
-        if not self._poll(select.POLLIN, deadline):
+        if self._lies is None and not self._poll(select.POLLIN, deadline):
             raise Timeout(f"{what} did not come in time from the daemon at {self.path}")
 
     def _take_in(self):
@@ -441,8 +454,8 @@ class Session:
         fds = []
         self.torn = True
         try:
-            kind, seq, fields = _wire.decode(bytes(self._receive_into(fds)))
-            if kind in (_wire.STATE, _wire.CLASSES, _wire.COLUMN) or (kind == _wire.ERROR and seq and not fields.fatal):
+            kind, seq, fields = _wire.decode(self._message(fds))
+            if kind in _ANSWERS or (kind == _wire.ERROR and seq and not fields.fatal):
                 if seq == self._question:  # another one nobody waits for
                     self._answer = self._answer_of(kind, fields, fds)
                     self._question = 0
@@ -494,33 +507,46 @@ class Session:
         except LarderError:
             pass  # it has ended, and why is known
 
-    def _receive_into(self, fds):
-        """One message into the inbox, as a view that the next call overwrites; file descriptors go to `fds`."""
+    def _is_there(self):
+        """Whether there is a message, which lies in the inbox then. Does not wait."""
+        if self._lies is not None:
+            return True
         sock = self._sock
         if sock is None:  # a signal's handler has closed it
             raise gone(self.path)
+        torn, self.torn = self.torn, True
         try:
             try:
-                size, control, flags, _ = sock.recvmsg_into([self._inbox], _CONTROL_BYTES, _CLOSED_AT_EXEC)
+                self._lies = sock.recvmsg_into(self._inboxes, _CONTROL_BYTES, _CLOSED_AT_EXEC)
             except ConnectionResetError:  # told once, ahead of what the daemon had still sent: its last words perhaps
-                size, control, flags, _ = sock.recvmsg_into([self._inbox], _CONTROL_BYTES, _CLOSED_AT_EXEC)
+                self._lies = sock.recvmsg_into(self._inboxes, _CONTROL_BYTES, _CLOSED_AT_EXEC)
         except BlockingIOError:
-            raise Timeout(f"no message from the daemon at {self.path}") from None
+            self.torn = torn
+            return False
         except OSError:
+            self.torn = torn
             raise gone(self.path) from None
+        self.torn = torn
+        return True
+
+    def _message(self, fds):
+        """The message that is there; file descriptors go to `fds`."""
+        if not self._is_there():
+            raise Timeout(f"no message from the daemon at {self.path}")
+        (size, control, flags, _), self._lies = self._lies, None
         if control:
             fds += descriptors(control)
-        self._lost_fds = bool(flags & _LOST_FDS)  # the kernel drops those for which there is no place
+        self._lost_fds = flags & _LOST_FDS  # the kernel drops those for which there is no place
         if size == 0:
             raise gone(self.path)
         if flags & _TOO_LONG:
             raise FormatError(f"the daemon at {self.path} sent a message longer than {_wire.REPLY_MAX} bytes")
-        return memoryview(self._inbox)[:size]
+        return self._inbox[:size].tobytes()
 
     def _ask_for(self, request, kind_wanted, deadline, fds=()):
         self._send(request, fds)
         self._wait(deadline, "an answer")
-        kind, seq, fields = _wire.decode(self._receive_into([]))
+        kind, seq, fields = _wire.decode(self._message([]))
         if kind == _wire.ERROR:
             raise self._error(fields)
         if kind != kind_wanted or seq != self._seq:

@@ -47,6 +47,7 @@ AHEAD = 0xFFFFFFFF  # of NEXT: its sender goes on meanwhile
 TURN_NONE = 0xFFFFFFFF
 
 _HEADER = struct.Struct("<IHHII")
+_HEADER_BYTES = _HEADER.size
 _WELCOME = struct.Struct("<QII")
 _REGISTER = struct.Struct("<8IQd4IQ2I")
 _REGISTERED = struct.Struct("<7I5Q2I4Q")
@@ -61,7 +62,9 @@ _ERROR = struct.Struct("<iI")
 _LENGTH = struct.Struct("<I")
 _CLASS = struct.Struct("<H")
 
+_BATCH_BYTES = _BATCH.size
 ENTRY = np.dtype([("offset", "<u8"), ("len_bytes", "<u4"), ("id", "<u4"), ("index", "<u4"), ("label", "<i4")])
+_ENTRY_BYTES = ENTRY.itemsize
 TURN = np.dtype([("position", "<u4"), ("index", "<u4")])
 
 
@@ -270,13 +273,13 @@ def _decode_classes(body):
 
 def _decode_batch(body):
     batch, epoch, index, flags, count, lost, through, weight = _BATCH.unpack_from(body)
-    end = _BATCH.size + count * ENTRY.itemsize
+    end = _BATCH_BYTES + count * _ENTRY_BYTES
     if count > BATCH_MAX or end > len(body):
         raise FormatError(f"BATCH: {count} entries do not fit the message")
     if weight != 0 and not WEIGHT_MIN <= weight <= WEIGHT_MAX:
         raise FormatError(f"BATCH: weight is {weight}, not {WEIGHT_MIN} to {WEIGHT_MAX}")
-    entries = np.frombuffer(body, ENTRY, count, _BATCH.size)
-    return BatchMessage(batch, epoch, index, bool(flags & BATCH_LAST), lost, through, weight, entries), end
+    entries = np.frombuffer(body, ENTRY, count, _BATCH_BYTES)
+    return BatchMessage(batch, epoch, index, flags & BATCH_LAST != 0, lost, through, weight, entries), end
 
 
 def _decode_turns(body):
@@ -321,7 +324,7 @@ _DECODERS = {WELCOME: _decode_welcome, REGISTERED: _decode_registered, CLASSES: 
 
 def decode(message):
     """(type, seq, fields) of a message from the daemon, a bytes-like object. Raises FormatError or VersionMismatch."""
-    if len(message) < _HEADER.size:
+    if len(message) < _HEADER_BYTES:
         raise FormatError(f"a message of {len(message)} bytes, shorter than a header")
     magic, version, kind, seq, length = _HEADER.unpack_from(message)
     if magic != MAGIC:
@@ -329,11 +332,12 @@ def decode(message):
     if version != VERSION and not (kind == ERROR and VERSION_OLDEST <= version < VERSION):  # which all have alike
         raise VersionMismatch(f"the daemon speaks protocol version {version}, this package version {VERSION}: "
                               "install the same release of Larder on both sides")
-    if length != len(message) or kind not in _DECODERS:
+    take = _DECODERS.get(kind)
+    if length != len(message) or take is None:
         raise FormatError(f"a message of type {kind} with {len(message)} bytes where its header says {length}")
-    body = memoryview(message)[_HEADER.size:]
+    body = memoryview(message)[_HEADER_BYTES:]
     try:
-        fields, end = _DECODERS[kind](body)
+        fields, end = take(body)
     except struct.error:
         raise FormatError(f"a message of type {kind} with {len(body)} bytes, too few for its fields") from None
     if end != len(body):

@@ -16,6 +16,8 @@ import time
 import warnings
 import weakref
 
+import numpy as np
+
 from . import _control, _labels, _merge, _options, _pipelines, _ranks, _sources, _state, _stranger, _trainers, _wire, \
     samplers
 from ._buffers import Pool
@@ -233,8 +235,7 @@ class Loader:
         self._told = (None, 0.0)  # what the daemon told of the job, and until when that is good
         self._empty_told = False
         self._short_told = None   # the look-ahead that the log last named
-        self.last_ids = None      # of the batch given last: the daemon's sample ids …
-        self.last_indices = None  # … and the positions in the dataset
+        self._last = None         # the entries of the batch given last
         _loaders.add(self)
 
     @property
@@ -346,6 +347,16 @@ class Loader:
         large), of this rank; with bad_samples="replace" the samples that others took the place of. The daemon's log
         names them, and at the epoch's end there is a BadSamplesWarning."""
         return self._lost
+
+    @property
+    def last_ids(self):
+        """The daemon's sample ids of the batch given last; None before the first."""
+        return None if self._last is None else self._last["id"].astype(np.int64)
+
+    @property
+    def last_indices(self):
+        """Where the samples of the batch given last are in the dataset; None before the first batch."""
+        return None if self._last is None else self._last["index"].astype(np.int64)
 
     @property
     def epoch(self):

@@ -141,7 +141,8 @@ class Buffers(unittest.TestCase):
         entries = np.zeros(len(offsets), ENTRY)
         entries["offset"], entries["len_bytes"] = offsets, lengths
         over = []
-        return _buffers.views(types.SimpleNamespace(info=info, arena=self.arena), entries, Held(over)), over
+        session = types.SimpleNamespace(info=info, arena=self.arena, address=self.arena.ctypes.data)
+        return _buffers.views(session, entries, Held(over)), over
 
     def test_views_of_pixels(self):
         for shape, dtype, length in (((2, 3, 4), "uint8", 24), ((2, 3, 4), "float32", 96)):

@@ -409,6 +409,31 @@ class Full(Reconnecting):
                 requests.append((kind, *struct.unpack("<Q" if kind == fake.RELEASE else "<III", data[16:])))
         return requests
 
+    def test_release_tells_of_the_end(self):
+        """A full socket is one that is still there. Whatever lay in it: once the daemon has hung up, releasing a batch
+        says so, at once and from then on."""
+        for unread in (True, False):
+            with self.subTest(unread=unread):
+                session, far = self.session()
+                number = 0
+                while unread and not session._unsent:
+                    self.assertTrue(session.release(number))
+                    number += 1
+                self.assertTrue(session.release(number))
+                far.close()
+                self.assertEqual([session.release(number) for _ in range(3)], [False] * 3)
+                self.assertRaises(larder.DaemonGone, session.raise_end)
+
+    def test_a_message_in_the_inbox(self):
+        """What wait() has taken off the socket answers a question, and the socket is not waited for."""
+        session, far = self.session()
+        session.info.n_classes = 0
+        far.send(fake.message(fake.CLASSES, session._seq + 1, struct.pack("<IIII", 0, 0, 0, 0)))
+        session.wait(0)
+        self.assertRaises(BlockingIOError, session._sock.recv, 1, socket.MSG_DONTWAIT)
+        with mock.patch.object(SESSION, "SETTLE_S", 0):
+            session.settle()
+
     def test_both_sides(self):
         """A daemon that reads no request before the client has read its batches: sending reads them, and keeps them."""
         session, far = self.session()
