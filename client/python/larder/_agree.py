@@ -66,13 +66,17 @@ class Agreement:
         first = json.loads(self._store.compare_set(self._prefix + "first", "", json.dumps(self._mine)))
         text = _differs(first, json.loads(json.dumps(self._mine)))
         if text:
-            self._store.set(self._prefix + "differs", text)
+            self._first_that_differs()  # a store's set() returns before the others can read it
+            self._store.compare_set(self._prefix + "differs", _NOBODY, text)
             raise InvalidArgument(text)
         self._store.add(self._prefix + "agree", 1)
         self._said = True
 
+    def _first_that_differs(self):
+        return self._store.compare_set(self._prefix + "differs", "", _NOBODY).decode()
+
     def _read(self):
-        text = self._store.compare_set(self._prefix + "differs", "", _NOBODY).decode()
+        text = self._first_that_differs()
         if text != _NOBODY:
             raise InvalidArgument(text)
         self._over = self._store.add(self._prefix + "agree", 0) == self._world_size

@@ -25,9 +25,6 @@ class Store:
             self.rows[key] = wanted
         return self.rows[key].encode()
 
-    def set(self, key, text):
-        self.rows[key] = text
-
     def add(self, key, more):
         self.asked += 1
         self.rows[key] = self.rows.get(key, 0) + more
