@@ -199,13 +199,11 @@ static int samplers_join(struct engine *engine, uint32_t no, const struct engine
 static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t slot = job_mean_slot(&engine->env.config, desc), batch = job_batch_slots(desc);
-    uint64_t longest = engine_slot_bytes(&engine->env.config, desc->slot_bytes);
-    if (longest > engine->env.config.arena_bytes || batch * slot > engine->env.config.arena_bytes) {
+    if (slot > engine->env.config.arena_bytes || batch * slot > engine->env.config.arena_bytes) {
         jobs_refuse(&engine->outbox, desc, LARDER_EQUOTA,
                     "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower batch_size or "
                     "raise memory.arena",
-                    (unsigned long long)batch,
-                    (unsigned long long)(longest > engine->env.config.arena_bytes ? longest : slot),
+                    (unsigned long long)batch, (unsigned long long)slot,
                     (unsigned long long)engine->env.config.arena_bytes);
         return;
     }
