@@ -27,6 +27,7 @@
 #include "server/node.h"
 #include "server/registration/classes.h"
 #include "server/registration/registrar.h"
+#include "server/registration/registration.h"
 #include "server/session/session.h"
 #include "server/storage/origins.h"
 #include "server/workers/worker.h"
@@ -73,22 +74,11 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
     return dataset_index(dataset, id, &index) ? dataset_size(dataset, index) : ENGINE_NOT_THERE;
 }
 
-struct counted_sample {
-    const struct dataset *dataset;
-    uint32_t index;
-};
-
-static uint32_t row_count(const void *context, const char *part)
-{
-    const struct counted_sample *of = context;
-    return dataset_row_count(of->dataset, part, of->index);
-}
-
 static uint64_t made_bytes(const void *dataset, const void *program, sample_id id)
 {
-    struct counted_sample of = {.dataset = dataset};
-    CHECK(dataset_index(dataset, id, &of.index));
-    return pipeline_sample_bytes(program, row_count, &of);
+    uint32_t index;
+    CHECK(dataset_index(dataset, id, &index));
+    return registration_made_bytes(dataset, program, index);
 }
 
 static void on_lost(void *ctx)

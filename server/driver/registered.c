@@ -115,6 +115,7 @@ static void add_job(struct driver *driver, struct registration *reg, uint32_t pi
                                    .pipeline = pipeline,
                                    .program = found->pipeline,
                                    .slot_bytes = found->slot_bytes,
+                                   .mean_slot_bytes = found->mean_slot_bytes,
                                    .repeatable = !pipeline_is_random(found->pipeline),
                                    .raw = pipeline_layout(found->pipeline)->bytes == 0,
                                    .sized = pipeline_is_ragged(found->pipeline),

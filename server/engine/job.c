@@ -63,6 +63,12 @@ uint64_t job_batch_slots(const struct engine_job_desc *desc)
     return desc->batch_size < share ? desc->batch_size : share;
 }
 
+uint64_t job_mean_slot(const struct engine_config *config, const struct engine_job_desc *desc)
+{
+    bool mean = desc->sized && desc->mean_slot_bytes && !desc->homes.elsewhere;
+    return engine_slot_bytes(config, mean ? desc->mean_slot_bytes : desc->slot_bytes);
+}
+
 uint64_t job_mean_bytes(const struct jobs *jobs, const struct engine_job_desc *desc)
 {
     uint64_t count = idset_count(desc->sampled.view), step = count / MEAN_OF + 1, sum = 0, n = 0;

@@ -279,6 +279,8 @@ double job_asked_weight(const struct engine_job_desc *desc);
 bool job_well_formed(const struct engine_job_desc *desc);
 /* job_batch_slots returns the samples of a batch: batch_size, or a rank's share of the view when that is less. */
 uint64_t job_batch_slots(const struct engine_job_desc *desc);
+/* job_mean_slot returns the arena bytes that a sample of a batch is promised, on the mean. */
+uint64_t job_mean_slot(const struct engine_config *config, const struct engine_job_desc *desc);
 /* job_terms_differ returns the name of a setting in which the description differs from the job; NULL when there is
  * none. */
 const char *job_terms_differ(const struct job *job, const struct engine_job_desc *desc);

@@ -78,7 +78,7 @@ void jobs_free(struct job *job)
 static int job_make(struct engine *engine, uint32_t no, const struct engine_job_desc *desc, struct idset *view)
 {
     struct job *job = job_at(&engine->jobs, no);
-    uint64_t slot_bytes = engine_slot_bytes(&engine->env.config, desc->slot_bytes);
+    uint64_t slot_bytes = job_mean_slot(&engine->env.config, desc);
     *job = (struct job){.state = JOB_IDLE,
                         .no = no,
                         .terms.client = desc->client,
@@ -198,7 +198,7 @@ static int samplers_join(struct engine *engine, uint32_t no, const struct engine
 /* add_job adds a job for its first rank, or refuses. */
 static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
-    uint64_t slot = engine_slot_bytes(&engine->env.config, desc->slot_bytes), batch = job_batch_slots(desc);
+    uint64_t slot = job_mean_slot(&engine->env.config, desc), batch = job_batch_slots(desc);
     if (slot > engine->env.config.arena_bytes || batch * slot > engine->env.config.arena_bytes) {
         jobs_refuse(&engine->outbox, desc, LARDER_EQUOTA,
                     "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower batch_size or "

@@ -166,6 +166,10 @@ struct engine_job_desc {
     /* Instances differ in length: slot_bytes is what the longest one may take, and PREPARED says what each one takes.
      * Not for raw samples, whose lengths are known before. */
     bool sized;
+    /* What an instance of a sized job may take, rounded by engine_slot_bytes, on the mean over the largest batch of all
+     * ranks; 0: slot_bytes. It is what the job's batches are promised. A job with homes is promised slot_bytes, since
+     * what comes from elsewhere is begun with that. */
+    uint64_t mean_slot_bytes;
     /* An instance can be made of the encoded bytes alone, and not of a decoded form. Raw samples are such. */
     bool needs_encoded;
     uint32_t batch_size; /* 1 … ENGINE_BATCH_MAX */

@@ -62,6 +62,8 @@ struct registration_found {
     struct dataset_version version; /* the dataset's; its content may not be known */
     uint64_t sample_bytes; /* size of a prepared sample; with an empty pipeline, of the view's longest sample */
     uint64_t slot_bytes;   /* becomes engine_job_desc.slot_bytes */
+    /* It becomes engine_job_desc.mean_slot_bytes: 0, unless the pipeline is ragged. */
+    uint64_t mean_slot_bytes;
     struct dense_labels labels;
     struct deal *deal;       /* set for a `dependent` job with ranks at other nodes, else NULL */
     struct idset *home;      /* of a deal at home: the samples that have their homes here; else NULL */
@@ -120,6 +122,9 @@ void registration_close_file(struct registration *registration); /* closes file_
 /* registration_drop_found frees what only the engine needed, and now has: restore, and a selection that is not shared.
  * A shared one stays for jobs that come later. */
 void registration_drop_found(struct registration *registration);
+/* registration_made_bytes returns the most that an instance takes of the sample at `index` of the dataset, by a ragged
+ * pipeline. */
+uint64_t registration_made_bytes(const struct dataset *dataset, const struct pipeline *pipeline, uint32_t index);
 uint32_t registration_classes(const struct registration *registration); /* number of classes that the client sees */
 void registration_destroy(struct registration *registration);           /* accepts NULL */
 

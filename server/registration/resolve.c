@@ -254,28 +254,52 @@ static int compare_descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* size_slots finds how much of the arena a sample takes. Without operators a sample takes its file's size, and
- * slot_bytes is the mean of the batch_samples longest ones. batch_samples counts one batch for each rank. A job holds
- * at least two batches for each rank; two epochs may meet in them, so that a sample is held twice. */
+struct counted_sample {
+    const struct dataset *dataset;
+    uint32_t index;
+};
+
+static uint32_t row_count(const void *context, const char *part)
+{
+    const struct counted_sample *of = context;
+    return dataset_row_count(of->dataset, part, of->index);
+}
+
+uint64_t registration_made_bytes(const struct dataset *dataset, const struct pipeline *pipeline, uint32_t index)
+{
+    struct counted_sample of = {dataset, index};
+    return pipeline_sample_bytes(pipeline, row_count, &of);
+}
+
+/* size_slots finds how much of the arena a sample takes. Without operators a sample takes its file's size. Where
+ * samples differ in length, batches are promised the mean of the batch_samples longest ones. batch_samples counts one
+ * batch for each rank. A job holds at least two batches for each rank; two epochs may meet in them, so that a sample is
+ * held twice. */
 static int size_slots(struct registration_found *found, uint64_t batch_samples, const struct engine_config *engine,
                       struct error *err)
 {
     found->sample_bytes = found->slot_bytes = pipeline_layout(found->pipeline)->bytes;
-    if (found->sample_bytes)
+    bool ragged = pipeline_is_ragged(found->pipeline);
+    if (found->sample_bytes && !ragged)
         return 0;
     uint32_t count = found->selection->view.count;
     uint64_t *sizes = malloc(count * sizeof *sizes);
     if (!sizes)
         return error_set(err, LARDER_ENOMEM, "no memory for the sizes of %u samples", count);
     for (uint32_t i = 0; i < count; i++)
-        sizes[i] = dataset_size(found->dataset, found->selection->view.indices[i]);
+        sizes[i] = ragged ? registration_made_bytes(found->dataset, found->pipeline, found->selection->view.indices[i])
+                          : dataset_size(found->dataset, found->selection->view.indices[i]);
     qsort(sizes, count, sizeof *sizes, compare_descending);
-    found->sample_bytes = sizes[0];
     uint64_t longest = batch_samples < count ? batch_samples : count, sum = 0;
     for (uint64_t i = 0; i < longest; i++)
         sum += engine_slot_bytes(engine, sizes[i]);
+    if (ragged) {
+        found->mean_slot_bytes = (sum + longest - 1) / longest;
+    } else {
+        found->sample_bytes = sizes[0];
+        found->slot_bytes = (sum + longest - 1) / longest;
+    }
     free(sizes);
-    found->slot_bytes = (sum + longest - 1) / longest;
     return found->sample_bytes <= UINT32_MAX
                ? 0
                : error_set(err, LARDER_ELIMIT,

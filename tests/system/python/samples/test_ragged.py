@@ -140,6 +140,21 @@ class Ragged(Case):
             self.assertLessEqual(used, 1.1 * bytes_made)
             self.assertGreaterEqual(used, bytes_made)
 
+    def test_one_with_many_rows(self):
+        """Room is promised for the batch with the largest samples, not for so many of the largest one: two batches with
+        300 masks in each sample would be more than the arena."""
+        counts = [300] + [1] * (COUNT - 1)
+        path = os.path.join(self.folder, "masks.jsonl")
+        with open(path, "w") as file:
+            file.writelines(json.dumps({"image": self.path(index), "masks": [[[1, 1, 9, 1, 9, 9]]] * count}) + "\n"
+                            for index, count in enumerate(counts))
+        parts = {"image": "image", "masks": larder.InstanceMasks("masks")}
+        with self.ragged([], dataset=path, parts=parts, labels="none", ragged=70_000) as loader:
+            for _ in range(2):
+                seen = {index: len(masks) for batch in loader
+                        for index, masks in zip(batch["index"].tolist(), batch["masks"])}
+                self.assertEqual(seen, dict(enumerate(counts)))
+
     def test_shared(self):
         """Four jobs that go side by side have each sample prepared once for all of them."""
         loaders = [self.ragged(FLIP, name=f"job{i}", prefetch=1) for i in range(4)]
