@@ -68,7 +68,7 @@ static uint64_t row_bytes(const struct model *model, const struct client_plan *p
     uint64_t share = (plan->n_draws + plan->world_size - 1) / plan->world_size;
     batch = batch < share ? batch : share;
     return batch * plan->world_size *
-           engine_slot_bytes(&model->scenario->config, model->scenario->slot_bytes[plan->pipeline]);
+           engine_slot_bytes(&model->scenario->config, scenario_mean_slot(model->scenario, plan));
 }
 
 /* What may be promised to a job that comes now: all but what the others keep whoever comes. */

@@ -10,6 +10,28 @@ uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id)
     return there ? dataset->scenario->samples[id].bytes : ENGINE_NOT_THERE;
 }
 
+static int descending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x < y) - (x > y);
+}
+uint64_t scenario_mean_slot(const struct scenario *sc, const struct client_plan *plan)
+{
+    if (!(sc->sized >> plan->pipeline & 1) || plan->n_view == 0)
+        return sc->slot_bytes[plan->pipeline];
+    uint64_t *sizes = malloc(plan->n_view * sizeof *sizes), n = (uint64_t)plan->batch_size * plan->world_size, sum = 0;
+    CHECK(sizes);
+    for (uint32_t i = 0; i < plan->n_view; i++)
+        sizes[i] = scenario_begun_bytes(sc, plan->pipeline, plan->view[i]);
+    qsort(sizes, plan->n_view, sizeof *sizes, descending);
+    n = n < plan->n_view ? n : plan->n_view;
+    n = n ? n : 1;
+    for (uint64_t i = 0; i < n; i++)
+        sum += engine_slot_bytes(&sc->config, sizes[i]);
+    free(sizes);
+    return (sum + n - 1) / n;
+}
+
 /* By the seed, which ranks of one job have in common. */
 uint32_t scenario_hold(const struct client_plan *plan)
 {
@@ -40,6 +62,7 @@ void scenario_job_make(const struct scenario *sc, const struct client_plan *plan
         .pipeline = pipeline_number,
         .program = &sc->slot_bytes[plan->pipeline],
         .slot_bytes = sc->slot_bytes[plan->pipeline],
+        .mean_slot_bytes = scenario_mean_slot(sc, plan),
         .repeatable = sc->repeatable >> plan->pipeline & 1,
         .raw = plan->pipeline == sc->raw_pipeline,
         .sized = sc->sized >> plan->pipeline & 1,
