@@ -268,7 +268,7 @@ static void compare_status(struct model *model, const struct engine *engine, con
         status->epochs != plan->epochs)
         model_break(model, RULE_STATUS, "status of job %u is another job's", status->job);
     if (status->progress.remaining > plan->n_draws || status->delivery.held_slots < slots_held ||
-        status->delivery.held_slots * scenario_mean_slot(model->scenario, plan) > status->quota_bytes + model->scenario->slot_bytes[plan->pipeline] * 0)
+        status->delivery.held_slots * scenario_mean_slot(model->scenario, plan) > status->quota_bytes)
         model_break(
             model, RULE_STATUS,
             "job %u: %llu of %u samples remaining, %llu slots held, %llu of them by the client, quota %llu bytes",

@@ -277,6 +277,20 @@ static void had_share(struct model *model, struct job_book *job, struct rank_boo
     model_ranks_through(model, job, place);
 }
 
+/* A rank holds no more than its part of the job's quota. Ranks of a sized job share it, as the largest samples may all
+ * be one rank's. */
+static void check_held_bytes(struct model *model, const struct engine_action *action, const struct job_book *job,
+                             const struct rank_book *rank)
+{
+    bool shared = model->scenario->sized >> job->plan->pipeline & 1;
+    uint64_t part = job->quota_bytes / (shared ? 1 : job->plan->world_size), held = rank->held_bytes;
+    for (uint32_t i = 0; shared && i < job->plan->world_size; i++)
+        held += &job->ranks[i] == rank ? 0 : job->ranks[i].held_bytes;
+    if (held > part)
+        model_break(model, RULE_HELD, "rank %u of job %u: %llu bytes are held, %llu of the quota may be", action->rank,
+                    action->job, (unsigned long long)held, (unsigned long long)part);
+}
+
 static void take_batch(struct model *model, struct job_book *job, struct rank_book *rank,
                        const struct engine_action *action)
 {
@@ -291,10 +305,7 @@ static void take_batch(struct model *model, struct job_book *job, struct rank_bo
         rank->held_bytes += made->bytes;
         held.made[held.count++] = made;
     }
-    uint64_t part = job->quota_bytes / job->plan->world_size;
-    if (rank->held_bytes > part)
-        model_break(model, RULE_HELD, "rank %u of job %u holds %llu bytes, its part of the quota is %llu", action->rank,
-                    action->job, (unsigned long long)rank->held_bytes, (unsigned long long)part);
+    check_held_bytes(model, action, job, rank);
     rank->held = xrealloc(rank->held, rank->n_held + 1, sizeof *rank->held);
     rank->held[rank->n_held++] = held;
 }

@@ -167,6 +167,8 @@ struct scenario_job {
     struct idset *view;
     struct chunk_slot *places;
 };
+/* scenario_mean_slot returns what a sample of the job's batches is promised: of a sized job the mean of its largest
+ * batches, else what each sample takes. */
 uint64_t scenario_mean_slot(const struct scenario *scenario, const struct client_plan *plan);
 uint32_t scenario_hold(const struct client_plan *plan); /* batches it asks to be allowed to hold; 0: says nothing */
 void scenario_job_make(const struct scenario *scenario, const struct client_plan *plan, uint32_t pipeline_number,

@@ -15,21 +15,22 @@ static int descending(const void *a, const void *b)
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x < y) - (x > y);
 }
+
 uint64_t scenario_mean_slot(const struct scenario *sc, const struct client_plan *plan)
 {
     if (!(sc->sized >> plan->pipeline & 1) || plan->n_view == 0)
         return sc->slot_bytes[plan->pipeline];
-    uint64_t *sizes = malloc(plan->n_view * sizeof *sizes), n = (uint64_t)plan->batch_size * plan->world_size, sum = 0;
+    uint64_t longest = (uint64_t)plan->batch_size * plan->world_size, sum = 0;
+    longest = longest && longest < plan->n_view ? longest : plan->n_view;
+    uint64_t *sizes = malloc(plan->n_view * sizeof *sizes);
     CHECK(sizes);
     for (uint32_t i = 0; i < plan->n_view; i++)
         sizes[i] = scenario_begun_bytes(sc, plan->pipeline, plan->view[i]);
     qsort(sizes, plan->n_view, sizeof *sizes, descending);
-    n = n < plan->n_view ? n : plan->n_view;
-    n = n ? n : 1;
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < longest; i++)
         sum += engine_slot_bytes(&sc->config, sizes[i]);
     free(sizes);
-    return (sum + n - 1) / n;
+    return (sum + longest - 1) / longest;
 }
 
 /* By the seed, which ranks of one job have in common. */
