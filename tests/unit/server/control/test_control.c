@@ -214,8 +214,9 @@ static void test_usage(void **state)
         assert_int_equal(run_larder("weight", "a", no_weights[i]), 2);
         assert_output("larder: a weight is a number from 0.01 to 100, not: ");
     }
-    assert_int_equal(run_larder("status", "--help", NULL), 0);
-    assert_output("larder drain");
+    assert_int_equal(run_larder("drain", "--help", NULL), 0);
+    assert_output("  larder drain --for-restart  stop now");
+    assert_output("`larder --help` has the other commands");
     assert_int_equal(run_larder("--help", NULL, NULL), 0);
     assert_output("  3  no daemon answers");
     assert_int_equal(run_larder("--version", NULL, NULL), 0);
