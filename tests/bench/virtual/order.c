@@ -35,6 +35,12 @@ struct order {
     double class_square;
 };
 
+/* A job that says nothing of ranks has one. */
+static uint32_t ranks_of(const struct sharing_job *job)
+{
+    return job->ranks ? job->ranks : 1;
+}
+
 /* of_training returns where a rank's sample comes in the training's epoch: ranks train on their batches at once. */
 static uint64_t of_training(const struct order *order, uint64_t position)
 {
@@ -157,7 +163,7 @@ struct order *orders_begin(const struct sharing_scenario *scenario)
         *order = (struct order){.samples = scenario->samples,
                                 .epochs = job->epochs,
                                 .of = order - job->of_rank,
-                                .ranks = job->ranks,
+                                .ranks = ranks_of(job),
                                 .rank = job->of_rank,
                                 .batch = scenario->batch};
         if (order->of != order)
@@ -240,7 +246,7 @@ bool orders_fit(const struct sharing_scenario *scenario)
 {
     bool all = scenario->samples > BATCH;
     for (uint32_t job = 0; job < scenario->n_jobs; job++)
-        all = all && scenario->jobs[job].view == SHARING_ALL && scenario->samples % scenario->jobs[job].ranks == 0;
+        all = all && scenario->jobs[job].view == SHARING_ALL && scenario->samples % ranks_of(&scenario->jobs[job]) == 0;
     return all;
 }
 

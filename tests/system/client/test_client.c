@@ -469,7 +469,7 @@ static void keeps_what_a_cancelled_job_holds(void **state)
     int rc;
     while ((rc = larder_next(loader, NEXT_TIMEOUT_MS, &batch)) == 0)
         assert_int_equal(larder_batch_release(&batch), 0);
-    assert_int_equal(rc, LARDER_EGONE);
+    assert_int_equal(rc, LARDER_ECANCELLED);
     assert_non_null(strstr(larder_last_error(loader), "cancelled"));
     others_fill_the_arena();
     for (uint32_t i = 0; i < larder_batch_count(held); i++) {
