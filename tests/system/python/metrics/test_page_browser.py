@@ -63,7 +63,8 @@ class InBrowser(Case):
         self.browser.fresh()
         self.browser.shape(1280, 4000)
         self.browser.open(self.origin)
-        self.assertTrue(self.browser.comes("document.querySelectorAll('#jobs-rows tr').length === 3"), self.seen())
+        self.assertTrue(self.browser.comes("document.querySelectorAll('#jobs-table tbody tr').length === 3"),
+                        self.seen())
 
     def seen(self):
         said = "\n".join(sorted(set(self.browser.said)))
@@ -84,10 +85,10 @@ class InBrowser(Case):
         """All parts are shown and change by themselves; names are text; nothing is wrong, nobody else is asked."""
         browser = self.browser
         self.shows("#state", "text === 'live'")
-        self.assertEqual(browser.value("[...document.querySelectorAll('#jobs-rows b')].map(b => b.textContent).sort()"),
-                         sorted(NAMES))
-        self.assertEqual(browser.value("document.querySelectorAll('img, #jobs-rows script').length"), 0)
-        for selector in ("#jobs-rows td:nth-child(5)", "#tiles dd", "#jobs-rows td:nth-child(4)"):
+        names = "[...document.querySelectorAll('#jobs-table b')].map(b => b.textContent).sort()"
+        self.assertEqual(browser.value(names), sorted(NAMES))
+        self.assertEqual(browser.value("document.querySelectorAll('img, #jobs-table tbody script').length"), 0)
+        for selector in ("#jobs-table tbody td:nth-child(5)", "#tiles dd", "#jobs-table tbody td:nth-child(4)"):
             self.shows(selector, "/^[0-9]/.test(text)")
         self.shows("#tree", "text.includes('samples are left to') && text.includes('onerror=alert(1)')")
         self.shows("#memory", "text.includes('prepared samples (arena)') && text.includes('64.0 MiB')")
@@ -118,7 +119,7 @@ class InBrowser(Case):
         browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
         self.addCleanup(browser.call, "Emulation.setTimezoneOverride", timezoneId="")
         browser.open(self.origin)
-        self.assertTrue(browser.comes("document.querySelectorAll('#jobs-rows tr').length === 3"), self.seen())
+        self.assertTrue(browser.comes("document.querySelectorAll('#jobs-table tbody tr').length === 3"), self.seen())
         now_s = browser.value("Date.now() / 1000")
         times = [datetime.datetime.fromtimestamp(now_s - ago_s, datetime.timezone.utc) for ago_s in (660, 540, 0)]
         lines = [f"time={time:%Y-%m-%dT%H:%M:%SZ} level=warn msg={n}" for n, time in enumerate(times)]
@@ -176,10 +177,10 @@ class InBrowser(Case):
         for _ in range(2):
             self.shows("#saved-words", "text.startsWith('On their own, the jobs would have read')")
             self.shows("#saved-tiles", "/[1-9][0-9,]*/.test(text) && text.includes('not read')")
-            self.shows("#trials-rows", "text.includes('trial-that-ended') && text.includes('ended')")
-            for part in ("trials-rows", "happened"):  # two of one name are told apart
+            self.shows("#trials-table tbody", "text.includes('trial-that-ended') && text.includes('ended')")
+            for part in ("trials-table", "happened"):  # two of one name are told apart
                 self.shows("#" + part, "new Set(text.match(/trial-that-ended #[0-9]+/g)).size === 2")
-            self.shows("#trials-rows", "text.includes('<img') && text.includes('running')")
+            self.shows("#trials-table tbody", "text.includes('<img') && text.includes('running')")
             self.shows("#happened", "/trial-that-ended #[0-9]+ came/.test(text) && text.includes('daemon started')")
             self.shows("#gave-note", "text.startsWith('Samples that were prepared for the job of the row')")
             self.assertTrue(browser.value("[...document.querySelectorAll('#gave td')].some(td => /[1-9]/.test("
@@ -188,7 +189,7 @@ class InBrowser(Case):
                                            "td.textContent === '0')"))
             browser.open(self.origin)
             self.assertTrue(browser.comes(lines + " >= 6"), self.seen())
-        first = "document.querySelector('#trials-rows th').textContent"
+        first = "document.querySelector('#trials-table tbody th').textContent"
         for label, key, wanted in (("Job", None, "descending"), ("Job", "Enter", "ascending")):
             button = ("[...document.querySelectorAll('#trials-heads button')].find(b => b.textContent === "
                       f"'{label}')")
@@ -213,12 +214,12 @@ class InBrowser(Case):
         self.server.kill()
         self.shows("#state", "text.startsWith('The daemon has not answered since')")
         self.assertEqual(browser.value("document.title"), "Larder: no daemon")
-        self.assertEqual(browser.value("document.querySelectorAll('#jobs-rows tr').length"), 3)
+        self.assertEqual(browser.value("document.querySelectorAll('#jobs-table tbody tr').length"), 3)
         self.server = self.daemon(CONFIG % self.port)
         self.shows("#state", "text === 'live'")
         self.shows("#daemon", f"text.includes('process {self.server.process.pid},')")
-        self.assertTrue(browser.comes("document.querySelectorAll('#jobs-rows tr').length === 3"), self.seen())
-        self.shows("#jobs-rows td:nth-child(5)", "/^[0-9]/.test(text)")
+        self.assertTrue(browser.comes("document.querySelectorAll('#jobs-table tbody tr').length === 3"), self.seen())
+        self.shows("#jobs-table tbody td:nth-child(5)", "/^[0-9]/.test(text)")
         self.assertEqual(browser.value("[window.opened_once, document.title]"), [True, "Larder"])
         refused = [text for text in browser.said if "net::ERR_" in text]  # the browser's own words for nobody there
         self.assertEqual(browser.said, refused)
@@ -227,7 +228,7 @@ class InBrowser(Case):
 
     def test_accessibility(self):
         """Who cannot see it is told of each part by role and name, and gets through it by keyboard."""
-        self.shows("#jobs-rows td:nth-child(5)", "/^[0-9]/.test(text)")
+        self.shows("#jobs-table tbody td:nth-child(5)", "/^[0-9]/.test(text)")
         told = self.browser.accessible()
         self.assertEqual([role for role, name in told if role in NAMED and not name.strip()], [])
         roles = [role for role, _ in told]
@@ -254,7 +255,7 @@ class InBrowser(Case):
         script = axe_core()
         if script is None:
             self.skipTest("axe-core is not here: pip install --no-deps axe-playwright-python, or set LARDER_AXE")
-        self.shows("#jobs-rows td:nth-child(5)", "/^[0-9]/.test(text)")
+        self.shows("#jobs-table tbody td:nth-child(5)", "/^[0-9]/.test(text)")
         self.browser.value(script + "; null")
         for width in (1280, 390, 3840):
             for scheme in ("light", "dark"):

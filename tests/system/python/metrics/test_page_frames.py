@@ -142,8 +142,8 @@ class Frames(Case):
         self.addCleanup(browser.close)
         browser.shape(1280, 900)
         browser.open(f"http://127.0.0.1:{stub.server_port}/")
-        ready = ("document.querySelectorAll('#jobs-rows tr').length === 32 && "
-                 "document.querySelectorAll('#trials-rows tr').length === 32 && "
+        ready = ("document.querySelectorAll('#jobs-table tbody tr').length === 32 && "
+                 "document.querySelectorAll('#trials-table tbody tr').length === 32 && "
                  "document.querySelector('#all-jobs').textContent.includes('256')")
         self.assertTrue(browser.comes(ready), browser.text() + "\n".join(browser.said))
         browser.value("[...document.querySelectorAll('#spans button')].pop().click()")
