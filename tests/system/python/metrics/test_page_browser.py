@@ -14,6 +14,7 @@ import above  # noqa: F401
 from browser import PROGRAM, Browser
 from system import PIPELINE, Case, free_port, main, skip, tree, until
 from test_endpoint import CONFIG
+from test_explain import DEAR
 
 if not PROGRAM:
     skip("chromium (Debian's package chromium) is not installed")
@@ -80,6 +81,20 @@ class InBrowser(Case):
         """Waits until what is at the selector fulfils a JavaScript condition on `text`."""
         self.assertTrue(self.browser.comes(
             f"((text) => {script})(document.querySelector({selector!r}).innerText)"), self.seen())
+
+    def test_neighbour(self):
+        """A job that waits for the threads that another one has is told which, as `larder explain` does."""
+        self.server.stop()
+        port = free_port()
+        server = self.server = self.daemon(CONFIG % port + "threads: {workers: 2, loaders: 1}\n")
+        for name, pipeline in (("heavy", DEAR[:2]), ("light", DEAR[:1])):
+            self.script(server, dataset=tree(200), pipeline=pipeline, batch_size=4, epochs=100000, name=name,
+                        augment="private")
+        self.browser.open(f"http://127.0.0.1:{port}/")
+        self.assertTrue(self.browser.comes("!!document.querySelector('#why')"), self.seen())
+        self.shows("#why", r"/light waits for its samples .*; heavy \(\d+(\.\d)? ms a sample\) has [012]\.\d of the \d "
+                           "threads/.test(text)")
+        self.assertEqual(self.browser.said, [])
 
     def test_it_renders_and_updates(self):
         """All parts are shown and change by themselves; names are text; nothing is wrong, nobody else is asked."""
