@@ -146,6 +146,12 @@ static void job_begin(struct engine *engine, uint32_t no)
 
 /* ── a new job ── */
 
+/* smaller says what makes the job's batches smaller. */
+static const char *smaller(const struct engine_job_desc *desc)
+{
+    return desc->sized ? "lower batch_size, say the most pixels of an image with ragged=PIXELS" : "lower batch_size";
+}
+
 /* refuse_too_large refuses a job whose least rows do not fit. A job whose least fits is not refused, whatever
  * look-ahead the others must give back for it. */
 static bool refuse_too_large(struct engine *engine, const struct engine_job_desc *desc, uint64_t batch, uint64_t slot)
@@ -160,13 +166,13 @@ static bool refuse_too_large(struct engine *engine, const struct engine_job_desc
              (unsigned long long)needed, part_ranks(desc), (unsigned long long)batch, (unsigned long long)slot);
     if (most < ENGINE_ROWS_MIN && cap && cap < engine->env.config.arena_bytes)
         jobs_refuse(&engine->outbox, desc, LARDER_EQUOTA,
-                    "%s, and one job may have %llu: lower batch_size, or raise jobs.quota or memory.arena", need,
-                    (unsigned long long)cap);
+                    "%s, and one job may have %llu: %s, or raise jobs.quota or memory.arena", need,
+                    (unsigned long long)cap, smaller(desc));
     else
         jobs_refuse(&engine->outbox, desc, LARDER_EQUOTA,
                     "%s, and of the arena's %llu bytes the other jobs keep %llu even with their look-ahead given back: "
-                    "lower batch_size, stop a job, or raise memory.arena to at least %llu",
-                    need, (unsigned long long)engine->env.config.arena_bytes, (unsigned long long)kept,
+                    "%s, stop a job, or raise memory.arena to at least %llu",
+                    need, (unsigned long long)engine->env.config.arena_bytes, (unsigned long long)kept, smaller(desc),
                     (unsigned long long)(kept + needed));
     return true;
 }
@@ -200,11 +206,11 @@ static void add_job(struct engine *engine, const struct engine_job_desc *desc)
 {
     uint64_t slot = job_mean_slot(&engine->env.config, desc), batch = job_batch_slots(desc);
     if (slot > engine->env.config.arena_bytes || batch * slot > engine->env.config.arena_bytes) {
-        jobs_refuse(&engine->outbox, desc, LARDER_EQUOTA,
-                    "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: lower batch_size or "
-                    "raise memory.arena",
-                    (unsigned long long)batch, (unsigned long long)slot,
-                    (unsigned long long)engine->env.config.arena_bytes);
+        jobs_refuse(
+            &engine->outbox, desc, LARDER_EQUOTA,
+            "a batch of %llu samples of %llu bytes is larger than the arena of %llu bytes: %s, or raise memory.arena",
+            (unsigned long long)batch, (unsigned long long)slot, (unsigned long long)engine->env.config.arena_bytes,
+            smaller(desc));
         return;
     }
     if (refuse_too_large(engine, desc, batch, slot))

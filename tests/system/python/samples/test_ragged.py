@@ -131,6 +131,12 @@ class Ragged(Case):
         self.assertEqual(sorted(seen), [i for i in range(COUNT) if size_of(i)[0] * size_of(i)[1] <= most])
         self.assertTrue(self.served.logged("give ragged=PIXELS"))
 
+    def test_no_room(self):
+        """Where two batches of the largest samples that there may be have no room, the error names what helps."""
+        words = "lower batch_size, .*with ragged=PIXELS, .*or raise memory.arena"
+        with self.assertRaisesRegex(larder.QuotaExceeded, words):
+            self.ragged([], ragged=100_000_000).__iter__()
+
     def test_memory_of_what_is_made(self):
         """The room that an instance has above its bytes is given back once it is made."""
         with self.ragged([], bad_samples="error") as loader:
