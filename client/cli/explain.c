@@ -8,6 +8,7 @@
 #include "client/cli/explain_priv.h"
 
 #define THROTTLED 0.1    /* the part of the periods from which on a quota is to blame */
+#define CROWDED 0.5      /* threads that get less of their cores than that share them with other programs */
 #define IDLE_CORES 0.7   /* if a smaller fraction of its cores is busy, the job does not wait for cores */
 #define MEMORY_FULL 0.9  /* the part of a cgroup's memory that budgets may take */
 #define THREADS_MAX 1024 /* most of threads.workers, and of threads.loaders */
@@ -387,6 +388,13 @@ static double encoded_for_forms(const struct measured *m, const struct explain_f
     return again && all > budget && all - budget < m->spare_bytes ? all : 0;
 }
 
+/* is_crowded tells whether the threads that work get much less of the cores than they would, if they had them alone. */
+static bool is_crowded(const struct measured *m, const struct explain_facts *facts)
+{
+    double threads = fmin(explain_threads(facts), fmin(m->cores, m->workers > 0 ? m->workers : m->cores));
+    return m->busy_cores >= 0 && m->busy_cores < CROWDED * threads;
+}
+
 static void say_cores(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
     char name[CELL_BYTES], rates[RATES_BYTES], a[CELL_BYTES], b[CELL_BYTES], held[64] = "";
@@ -417,6 +425,10 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
         snprintf(held, sizeof held, ", memory holds %.0f decoded images", forms);
     SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f %s%s, and %s", m->prepare_ms, preparers,
         preparers == 1 ? "thread prepares" : "threads prepare", held, rates_text(m, rates));
+    if (is_crowded(m, facts))
+        snprintf(out->figure + strlen(out->figure), sizeof out->figure - strlen(out->figure),
+                 "; other programs of this machine have cores that its threads wait for: larderd got %.1f of the %.0f",
+                 m->busy_cores, m->cores);
 }
 
 /* lacks_memory tells whether a job waits though cores are idle, because it may not look as far ahead as it asked. */

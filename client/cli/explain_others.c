@@ -69,13 +69,32 @@ const char *explain_holder(const struct explain_facts *facts, const json_t *job,
     return buf;
 }
 
-/* threads_of returns how many threads were busy with the job's samples between the two statuses, on average. */
-static double threads_of(const struct explain_facts *facts, const json_t *job)
+/* wall_of returns for how long the job's samples were in threads in a second, while these had a core or waited for
+ * one. */
+static double wall_of(const struct explain_facts *facts, const json_t *job)
 {
     const json_t *before = cli_find_job(facts->before, json_string_value(json_object_get(job, "name")));
     double per_s = cells_rate(cells_field(job, "prepared"), cells_field(before, "prepared"),
                               before ? cli_elapsed_s(facts->now, facts->before) : 0);
     return fmax(0, per_s) * explain_mean(job, "prepare_ms") / 1e3;
+}
+
+double explain_threads(const struct explain_facts *facts)
+{
+    const json_t *jobs = json_object_get(facts->now, "jobs"), *job;
+    double sum = 0;
+    size_t i;
+    json_array_foreach((json_t *)jobs, i, job)
+        sum += wall_of(facts, job);
+    return sum;
+}
+
+/* threads_of returns how many threads were busy with the job's samples between the two statuses, on average. What a
+ * sample takes is a mean over longer, so all jobs together may seem to have more threads than there are. */
+static double threads_of(const struct explain_facts *facts, const json_t *job)
+{
+    double all = cells_number(cells_at(facts->now, "governor", "preparers", NULL));
+    return wall_of(facts, job) * all / fmax(all, explain_threads(facts));
 }
 
 const char *explain_neighbour(const struct explain_facts *facts, const json_t *job, char buf[EXPLAIN_OTHER_BYTES])
@@ -91,7 +110,7 @@ const char *explain_neighbour(const struct explain_facts *facts, const json_t *j
         buf, EXPLAIN_OTHER_BYTES,
         "; %s (%.*f ms a sample) has %.1f of the %.0f threads: `larder weight %s %.3g` gives this one more",
         explain_name(other, name), explain_mean(other, "prepare_ms") < 10, explain_mean(other, "prepare_ms"),
-        fmin(threads, threads_of(facts, other)), threads, explain_name(job, mine), weight);
+        threads_of(facts, other), threads, explain_name(job, mine), weight);
     if (len >= EXPLAIN_OTHER_BYTES)
         buf[0] = '\0'; /* a part of a command is none */
     return buf;

@@ -11,6 +11,8 @@ enum { EXPLAIN_OTHER_BYTES = 400 };
 const char *explain_name(const json_t *job, char buf[CELL_BYTES]);
 /* explain_mean gives the mean of what the governor knows of the job's queues. */
 double explain_mean(const json_t *job, const char *key);
+/* explain_threads gives for how long samples were in threads in a second: with a core, or waiting for one. */
+double explain_threads(const struct explain_facts *facts);
 
 /* The following write what another job has that the job waits for, to be put behind an advice or a figure; nothing
  * where no other job has much. explain_holder: who keeps most of the arena, and what its script holds of it.

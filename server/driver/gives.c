@@ -70,14 +70,18 @@ static void forget(struct gives *gives, uint64_t offset)
         cell->tag = 0;
 }
 
-/* Other outputs than the first are made in passing, for jobs with other pipelines. */
+/* Of an instance that was begun for another job than the one whose turn it is nothing is noted. */
 static void prepare(struct gives *gives, const struct engine_action *action)
 {
-    uint32_t tag;
-    for (uint32_t i = 1; i < action->prepare.n_outputs; i++)
-        forget(gives, action->prepare.outputs[i].offset);
-    struct cell *cell = cell_of(gives, action->prepare.outputs[0].offset, &tag);
-    *cell = (struct cell){tag, (uint16_t)action->job, gives->turn[action->job]};
+    for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
+        const struct engine_output *output = &action->prepare.outputs[i];
+        uint32_t tag;
+        struct cell *cell = cell_of(gives, output->offset, &tag);
+        if (output->own)
+            *cell = (struct cell){tag, (uint16_t)action->job, gives->turn[action->job]};
+        else if (cell->tag == tag)
+            cell->tag = 0;
+    }
 }
 
 static void deliver(struct gives *gives, const struct engine_action *action)

@@ -300,6 +300,7 @@ struct engine_output {
      * `instance` is how many instances of this sample were begun before; 0 for a variant under SHUFFLE_STRICT. */
     uint64_t variant, instance;
     const void *dataset; /* the dataset of a job that waits for the instance, or wants it */
+    bool own;            /* It was begun for the job of the action. */
 };
 
 /* One sample of a DELIVER: where it lies in the arena, in bytes, and its id. */

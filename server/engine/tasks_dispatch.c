@@ -26,6 +26,7 @@ static void act_prepare(struct tasks *tasks, uint32_t index)
     action->prepare.dataset = job_at(tasks->jobs, task->job)->terms.dataset;
     action->prepare.n_outputs = task->n_outputs;
     action->prepare.copy = task->copy;
+    uint32_t serial = job_at(tasks->jobs, task->job)->terms.serial;
     for (uint32_t i = 0; i < task->n_outputs; i++) {
         const struct instance *instance = &tasks->prepared->instances[task->outputs[i]];
         outbox->outputs[outbox->n_outputs++] = (struct engine_output){.pipeline = instance->form.pipeline,
@@ -34,7 +35,8 @@ static void act_prepare(struct tasks *tasks, uint32_t index)
                                                                       .bytes = instance->bytes,
                                                                       .variant = instance->form.variant,
                                                                       .instance = instance->draw,
-                                                                      .dataset = tasks_output_dataset(tasks, instance)};
+                                                                      .dataset = tasks_output_dataset(tasks, instance),
+                                                                      .own = instance->made_for == serial};
     }
 }
 

@@ -9,6 +9,7 @@ so a garbage collector's finaliser may release a batch in any thread at any time
 What comes while something else is waited for is kept, in its order.
 """
 
+import atexit
 import collections
 import errno
 import os
@@ -58,6 +59,16 @@ def draws_of(job, samples):
     """Draws of a whole epoch of a job whose subset has so many samples."""
     return samples * job.copies if job.copies else job.draws or samples
 
+_open = weakref.WeakSet()  # this process's sessions
+
+
+@atexit.register
+def _part():
+    """At the interpreter's end, what something else refers to, as torch does, is never finalised. Without a goodbye its
+    script would look as if it had died."""
+    for session in list(_open):
+        session.interrupt(_wire.bye())
+
 
 class Session:
     """A connection. `info` is the daemon's answer to the registration, `classes` the dataset's class names."""
@@ -98,6 +109,7 @@ class Session:
         """Connects and takes the arena over. Raises DaemonGone where nobody listens."""
         deadline = time.monotonic() + timeout_s
         self._sock = connect(self.path, deadline, lambda: self._over)
+        _open.add(self)
         _live.add(self)
         try:
             if self._over:
@@ -579,12 +591,15 @@ class Session:
         if not self.held:
             self.close()
 
-    def interrupt(self):
-        """Ends what another thread waits for; any thread. The connection is of no more use then."""
+    def interrupt(self, word=None):
+        """Ends what another thread waits for, and sends a last word; any thread. The connection is of no more use then.
+        """
         self._over = True
         sock = self._sock
         if sock is not None and self.usable:
             try:
+                if word:
+                    sock.send(word, _QUIETLY)
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass

@@ -2,10 +2,12 @@
 
 import datetime
 import glob
+import itertools
 import json
 import os
 import re
 import subprocess
+import sys
 import urllib.request
 from unittest import mock
 
@@ -49,8 +51,8 @@ class History(Case):
         options = {"dataset": tree(120), "pipeline": PIPELINE, "batch_size": 10, "name": name, **options}
         return self.script(self.server, **options)
 
-    def loader(self, name):
-        return larder.Loader(tree(120), PIPELINE, 10, output="numpy", name=name, socket=self.server.socket)
+    def loader(self, name, pipeline=PIPELINE):
+        return larder.Loader(tree(120), pipeline, 10, output="numpy", name=name, socket=self.server.socket)
 
     def files(self):
         """The file, and none that is still being written, which has another name."""
@@ -69,6 +71,38 @@ class History(Case):
 
     def kinds(self, history, job):
         return [event["kind"] for event in history["events"] if event["job"] == job["id"]]
+
+    def test_end_of_a_script(self):
+        """A script that runs to its end has ended, though it closed nothing and something holds its Loader for ever, as
+        torch may. One that is forked off takes nothing from its parent."""
+        program = """
+import ctypes, os, sys, larder
+loader = larder.Loader(sys.argv[1], json, 10, output="numpy", name="held", socket=sys.argv[2])
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(loader))
+for epoch in range(2):
+    for batch in loader:
+        pass
+    if epoch == 0 and os.fork() == 0:
+        sys.exit()
+"""
+        here = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(larder.__file__)))
+        done = subprocess.run([sys.executable, "-B", "-c", program.replace("json", repr(PIPELINE)), tree(120),
+                               self.server.socket], env=here, timeout=120 * SLOW)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(until(lambda: self.jobs().get("held", {}).get("state") not in (None, "running"), 20))
+        self.assertEqual((self.jobs()["held"]["state"], self.jobs()["held"]["epochs_done"]), ("ended", 2.0))
+
+    def test_decodes_are_no_gifts(self):
+        """Jobs of unlike pipelines decode together and give each other no prepared sample, whoever's turn it is."""
+        pipelines = [[larder.RandomResizedCrop(size), larder.GaussianBlur(blur)] for size, blur in ((96, 3), (300, 23))]
+        loaders = [self.loader(name, pipeline) for name, pipeline in zip(("small", "big"), pipelines)]
+        for batches in zip(*(itertools.chain.from_iterable(itertools.repeat(loader, 8)) for loader in loaders)):
+            del batches
+        for loader in loaders:
+            loader.close()
+        self.assertTrue(until(lambda: [job["state"] for job in self.jobs().values()] == ["ended"] * 2, 20), self.jobs())
+        self.assertEqual([job["shared"] for job in self.jobs().values()], [0, 0])
+        self.assertEqual(self.history()["gave"], [])
 
     def test_jobs_that_ended(self):
         """What became of jobs, with their whole figures, is told while the daemon runs, and after kill -9 and after a

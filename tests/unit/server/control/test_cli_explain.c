@@ -509,6 +509,26 @@ static void names_the_neighbour(void **state)
     }
 }
 
+/* A job whose threads get little of the cores is told that other programs have them. */
+static void names_other_programs(void **state)
+{
+    (void)state;
+    for (int crowded = 0; crowded < 2; crowded++) {
+        struct made made = {NORMAL, .prepare_s = 0.5};
+        made.cpu_s = crowded ? 0.8 : 1.9;
+        struct explain_facts facts = {.before = with_neighbour(status_at(&made, 0), 0, 1),
+                                      .now = with_neighbour(status_at(&made, 1), 40, 1)};
+        struct explanation told;
+        facts.machine_before = facts.machine_now = (struct cli_machine){.cores = 4};
+        cli_explain(&facts, cli_find_job(facts.now, "a"), &told);
+        assert_string_equal(told.cause, "cores");
+        const char *found = strstr(told.figure, "have cores that its threads wait for: larderd got 0.8 of the 4");
+        assert_int_equal(found != NULL, crowded);
+        json_decref((json_t *)facts.before);
+        json_decref((json_t *)facts.now);
+    }
+}
+
 /* A status with nothing in it, and one of another daemon, are explained too. */
 static void takes_anything(void **state)
 {
@@ -537,6 +557,7 @@ int main(void)
         cmocka_unit_test(says_home),
         cmocka_unit_test(names_who_keeps),
         cmocka_unit_test(names_the_neighbour),
+        cmocka_unit_test(names_other_programs),
         cmocka_unit_test(takes_anything),
         cmocka_unit_test(advises_what_helps),
     };
