@@ -84,6 +84,7 @@ class InBrowser(Case):
 
     def test_neighbour(self):
         """A job that waits for the threads that another one has is told which, as `larder explain` does."""
+        self.browser.fresh()
         self.server.stop()
         port = free_port()
         server = self.server = self.daemon(CONFIG % port + "threads: {workers: 2, loaders: 1}\n")
