@@ -509,6 +509,23 @@ static void names_the_neighbour(void **state)
     }
 }
 
+/* Where the jobs' samples seem to have been in more threads than there are, each has its part of those. */
+static void divides_the_threads(void **state)
+{
+    (void)state;
+    const struct made made = {NORMAL, .prepare_s = 0.5};
+    struct explain_facts facts = {.before = with_neighbour(with_neighbour(status_at(&made, 0), 0, 1), 0, 1),
+                                  .now = with_neighbour(with_neighbour(status_at(&made, 1), 90, 1), 110, 1)};
+    struct explanation told;
+    json_object_set_new(json_array_get(json_object_get(facts.before, "jobs"), 1), "name", json_string("light"));
+    json_object_set_new(json_array_get(json_object_get(facts.now, "jobs"), 1), "name", json_string("light"));
+    facts.machine_before = facts.machine_now = (struct cli_machine){.cores = 4};
+    cli_explain(&facts, cli_find_job(facts.now, "a"), &told);
+    assert_non_null(strstr(told.change, "heavy (60 ms a sample) has 2.2 of the 4 threads"));
+    json_decref((json_t *)facts.before);
+    json_decref((json_t *)facts.now);
+}
+
 /* A job whose threads get little of the cores is told that other programs have them. */
 static void names_other_programs(void **state)
 {
@@ -557,6 +574,7 @@ int main(void)
         cmocka_unit_test(says_home),
         cmocka_unit_test(names_who_keeps),
         cmocka_unit_test(names_the_neighbour),
+        cmocka_unit_test(divides_the_threads),
         cmocka_unit_test(names_other_programs),
         cmocka_unit_test(takes_anything),
         cmocka_unit_test(advises_what_helps),
