@@ -591,6 +591,10 @@ class Session:
         if not self.held:
             self.close()
 
+    @property
+    def interrupted(self):
+        return self._over
+
     def interrupt(self, word=None):
         """Ends what another thread waits for, and sends a last word; any thread. The connection is of no more use then.
         """

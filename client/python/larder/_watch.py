@@ -93,6 +93,8 @@ def come_back(job):
 
 def _come_back(job, session=None):
     with job.lock:
+        if session is not None and session.interrupted:
+            return  # the script itself has ended it
         if job.returning or session is not None and job.link.session is session and not _is_lost(job, session):
             return  # the script is to be told
         job.returning = True

@@ -74,10 +74,11 @@ class History(Case):
 
     def test_end_of_a_script(self):
         """A script that runs to its end has ended, though it closed nothing and something holds its Loader for ever, as
-        torch may. One that is forked off takes nothing from its parent."""
+        torch may. One that is forked off takes nothing from its parent, and ranks do not come back as they end."""
         program = """
 import ctypes, os, sys, larder
-loader = larder.Loader(sys.argv[1], json, 10, output="numpy", name="held", socket=sys.argv[2])
+loader = larder.Loader(sys.argv[1], json, 10, output="numpy", name=sys.argv[3], socket=sys.argv[2],
+                       rank=int(sys.argv[4]), world_size=int(sys.argv[5]), local_world_size=int(sys.argv[5]))
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(loader))
 for epoch in range(2):
     for batch in loader:
@@ -86,11 +87,17 @@ for epoch in range(2):
         sys.exit()
 """
         here = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(larder.__file__)))
-        done = subprocess.run([sys.executable, "-B", "-c", program.replace("json", repr(PIPELINE)), tree(120),
-                               self.server.socket], env=here, timeout=120 * SLOW)
-        self.assertEqual(done.returncode, 0)
-        self.assertTrue(until(lambda: self.jobs().get("held", {}).get("state") not in (None, "running"), 20))
-        self.assertEqual((self.jobs()["held"]["state"], self.jobs()["held"]["epochs_done"]), ("ended", 2.0))
+        for name, ranks in (("held", 1), ("both", 2)):
+            scripts = [subprocess.Popen([sys.executable, "-B", "-c", program.replace("json", repr(PIPELINE)), tree(120),
+                                         self.server.socket, name, str(rank), str(ranks)], env=here,
+                                        stderr=subprocess.PIPE, text=True) for rank in range(ranks)]
+            for script in scripts:
+                said = script.communicate(timeout=120 * SLOW)[1]
+                self.assertEqual((script.returncode, "Connecting again" in said), (0, False), said)
+            self.assertTrue(until(lambda: "running" not in [job["state"] for job in self.history()["jobs"]], 20))
+            job = self.history()["jobs"][-1]
+            self.assertEqual((job["name"], job["state"], job["epochs_done"]), (name, "ended", 2.0))
+        self.assertEqual([job["name"] for job in self.history()["jobs"]], ["held", "both"])
 
     def test_decodes_are_no_gifts(self):
         """Jobs of unlike pipelines decode together and give each other no prepared sample, whoever's turn it is."""
