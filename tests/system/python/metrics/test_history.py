@@ -277,6 +277,8 @@ for epoch in range(2):
                        for name in ("a", "b"))
         self.assertTrue(until(full, 60), [script.errors for script in scripts])
         self.assertTrue(until(lambda: self.history()["gave"], 60))
+        self.train("later", dataset=tree(400), epochs=2)  # reads files that were not read before the first second
+        self.assertTrue(until(lambda: any(self.history()["daemon"]["read"][0]), 60))
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/history?span=600&job=a",
                                     timeout=20 * SLOW) as answer:
             told = json.loads(answer.read())
