@@ -548,7 +548,7 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
     else
         say_cores(&m, facts, out);
     say_place(facts->now, out);
-    explain_neighbour(facts, job, other);
-    if (strcmp(out->cause, "cores") == 0 && strlen(out->change) + strlen(other) < sizeof out->change)
+    if (strcmp(out->cause, "cores") == 0 &&
+        strlen(out->change) + strlen(explain_neighbour(facts, job, other)) < sizeof out->change)
         strcat(out->change, other);
 }

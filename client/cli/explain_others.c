@@ -89,18 +89,12 @@ double explain_threads(const struct explain_facts *facts)
     return sum;
 }
 
-/* threads_of returns how many threads were busy with the job's samples between the two statuses, on average. What a
- * sample takes is a mean over longer, so all jobs together may seem to have more threads than there are. */
-static double threads_of(const struct explain_facts *facts, const json_t *job)
-{
-    double all = cells_number(cells_at(facts->now, "governor", "preparers", NULL));
-    return wall_of(facts, job) * all / fmax(all, explain_threads(facts));
-}
-
 const char *explain_neighbour(const struct explain_facts *facts, const json_t *job, char buf[EXPLAIN_OTHER_BYTES])
 {
     double threads = cells_number(cells_at(facts->now, "governor", "preparers", NULL));
-    const json_t *other = threads > 0 ? most_of(facts, job, HOLDS_MUCH * threads, threads_of) : NULL;
+    /* What a sample takes is a mean over longer, so all jobs together may seem to have more threads than there are. */
+    double all = fmax(threads, explain_threads(facts));
+    const json_t *other = threads > 0 ? most_of(facts, job, HOLDS_MUCH * all, wall_of) : NULL;
     double weight = MORE_WEIGHT * fmax(cells_field(job, "weight"), cells_field(other, "weight"));
     char name[CELL_BYTES], mine[CELL_BYTES];
     buf[0] = '\0';
@@ -110,7 +104,7 @@ const char *explain_neighbour(const struct explain_facts *facts, const json_t *j
         buf, EXPLAIN_OTHER_BYTES,
         "; %s (%.*f ms a sample) has %.1f of the %.0f threads: `larder weight %s %.3g` gives this one more",
         explain_name(other, name), explain_mean(other, "prepare_ms") < 10, explain_mean(other, "prepare_ms"),
-        threads_of(facts, other), threads, explain_name(job, mine), weight);
+        wall_of(facts, other) * threads / all, threads, explain_name(job, mine), weight);
     if (len >= EXPLAIN_OTHER_BYTES)
         buf[0] = '\0'; /* a part of a command is none */
     return buf;

@@ -9,18 +9,16 @@ so a garbage collector's finaliser may release a batch in any thread at any time
 What comes while something else is waited for is kept, in its order.
 """
 
-import atexit
 import collections
 import errno
 import os
 import select
 import socket
 import time
-import weakref
 
 import numpy as np
 
-from . import _columns, _layout, _record, _wire
+from . import _columns, _layout, _process, _record, _wire
 from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena, no_descriptor
 from ._socket_path import check_path
 from ._version import __version__
@@ -43,31 +41,10 @@ _all, _largest = np.logical_and.reduce, np.maximum.reduce  # without what all() 
 _ANSWERS = _wire.STATE, _wire.CLASSES, _wire.COLUMN
 _LENGTH = np.dtype("<u4")  # of a sample, in a batch's entries
 
-_live = weakref.WeakSet()
-
-
-def _forked():
-    for session in list(_live):
-        session.abandon()
-
-
-# The child's copy of the socket would keep the parent's lease alive after the parent's end.
-os.register_at_fork(after_in_child=_forked)
-
 
 def draws_of(job, samples):
     """Draws of a whole epoch of a job whose subset has so many samples."""
     return samples * job.copies if job.copies else job.draws or samples
-
-_open = weakref.WeakSet()  # this process's sessions
-
-
-@atexit.register
-def _part():
-    """At the interpreter's end, what something else refers to, as torch does, is never finalised. Without a goodbye its
-    script would look as if it had died."""
-    for session in list(_open):
-        session.interrupt(_wire.bye())
 
 
 class Session:
@@ -109,8 +86,7 @@ class Session:
         """Connects and takes the arena over. Raises DaemonGone where nobody listens."""
         deadline = time.monotonic() + timeout_s
         self._sock = connect(self.path, deadline, lambda: self._over)
-        _open.add(self)
-        _live.add(self)
+        _process.sessions.add(self)
         try:
             if self._over:
                 raise gone(self.path)
@@ -595,15 +571,14 @@ class Session:
     def interrupted(self):
         return self._over
 
-    def interrupt(self, word=None):
-        """Ends what another thread waits for, and sends a last word; any thread. The connection is of no more use then.
-        """
+    def interrupt(self, goodbye=False):
+        """Ends what another thread waits for; any thread. The connection is of no more use then."""
         self._over = True
         sock = self._sock
         if sock is not None and self.usable:
             try:
-                if word:
-                    sock.send(word, _QUIETLY)
+                if goodbye:
+                    sock.send(_wire.bye(), _QUIETLY)
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
