@@ -31,6 +31,7 @@ struct measured {
     double wants_per_s; /* samples that its ranks would train on if they never waited; 0: not known, or no_step */
     bool no_step;       /* its script does too little between batches to tell what it would take */
     double busy_cores;
+    double part; /* 0 … 1: of the threads' time, what samples take that the job gets, whoever prepared them */
     /* The settings, and not what the governor makes of them at the moment. 0: a daemon of an earlier release. */
     double workers, loaders, quota; /* quota: 0 … 1, of the arena */
     double cores;                   /* cores that larderd may use, by the machine and its cgroup's quota */
@@ -88,15 +89,21 @@ static struct measured measure(const struct explain_facts *facts, const json_t *
         m.wants_per_s = 0;
     else if (m.train_ms > 0 && m.per_s > 0 && m.state.known && m.state.waits < WAITS_MOST)
         m.wants_per_s = m.per_s / (1 - m.state.waits); /* of the same time as what the job gets, and as its waiting */
+    double threads = explain_threads(facts);
+    m.part = threads > 0 ? fmin(1, fmax(0, m.per_s) * m.prepare_ms / 1e3 / threads) : 1;
     return m;
 }
 
 /* cores_needed returns how many cores would do what `cores` do now as fast as the job takes it, where all of them are
- * busy. For a job that gets nothing at the moment it goes by the time that a sample takes. 0: not known. */
+ * busy, and other jobs go on as they do. For a job that gets nothing at the moment it goes by the time that a sample
+ * takes. 0: not known. */
 static double cores_needed(const struct measured *m, double cores)
 {
-    double each_s = m->per_s > 0 ? cores / m->per_s : m->prepare_ms / 1e3;
-    return ceil(m->wants_per_s * each_s - ROUNDING);
+    double mine = cores * m->part;
+    if (m->wants_per_s <= 0)
+        return 0;
+    return ceil(m->per_s > 0 ? cores - mine + mine * m->wants_per_s / m->per_s - ROUNDING
+                             : m->wants_per_s * m->prepare_ms / 1e3 - ROUNDING);
 }
 
 /* ── the causes ────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -397,7 +404,7 @@ static bool is_crowded(const struct measured *m, const struct explain_facts *fac
 
 static void say_cores(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES], rates[RATES_BYTES], a[CELL_BYTES], b[CELL_BYTES], held[64] = "";
+    char name[CELL_BYTES], rates[RATES_BYTES], a[CELL_BYTES], b[CELL_BYTES], held[64] = "", got[128] = "";
     double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
     double forms = cells_number(cells_at(facts->now, "memory", "encoded", "decoded_samples"));
     double for_forms = encoded_for_forms(m, facts);
@@ -418,17 +425,16 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
     else if (m->workers == 0)
         SAY(out->change, "as many threads.workers as there are cores");
     else if (needs > m->cores && m->cores > 0)
-        SAY(out->change, "%.0f cores instead of %.0f", needs, m->cores);
+        SAY(out->change, "about %.0f cores instead of %.0f", needs, m->cores);
     else
         SAY(out->change, "more cores than %.0f", fmax(m->cores, preparers));
     if (forms > 0)
         snprintf(held, sizeof held, ", memory holds %.0f decoded images", forms);
-    SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f %s%s, and %s", m->prepare_ms, preparers,
-        preparers == 1 ? "thread prepares" : "threads prepare", held, rates_text(m, rates));
-    if (is_crowded(m, facts))
-        snprintf(out->figure + strlen(out->figure), sizeof out->figure - strlen(out->figure),
-                 "; other programs of this machine have cores that its threads wait for: larderd got %.1f of the %.0f",
-                 m->busy_cores, m->cores);
+    if (m->busy_cores >= 0)
+        SAY(got, "; larderd got %.1f of the %.0f cores%s", m->busy_cores, m->cores,
+            is_crowded(m, facts) ? ", and other programs have those that its threads wait for" : "");
+    SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f %s%s, and %s%s", m->prepare_ms, preparers,
+        preparers == 1 ? "thread prepares" : "threads prepare", held, rates_text(m, rates), got);
 }
 
 /* lacks_memory tells whether a job waits though cores are idle, because it may not look as far ahead as it asked. */

@@ -94,7 +94,9 @@ const char *explain_neighbour(const struct explain_facts *facts, const json_t *j
     double threads = cells_number(cells_at(facts->now, "governor", "preparers", NULL));
     /* What a sample takes is a mean over longer, so all jobs together may seem to have more threads than there are. */
     double all = fmax(threads, explain_threads(facts));
-    const json_t *other = threads > 0 ? most_of(facts, job, HOLDS_MUCH * all, wall_of) : NULL;
+    /* Of two jobs that wait, the one that has more is not advised to take from the other. */
+    double least = fmax(HOLDS_MUCH * all, wall_of(facts, job));
+    const json_t *other = threads > 0 ? most_of(facts, job, least, wall_of) : NULL;
     double weight = MORE_WEIGHT * fmax(cells_field(job, "weight"), cells_field(other, "weight"));
     char name[CELL_BYTES], mine[CELL_BYTES];
     buf[0] = '\0';

@@ -16,7 +16,8 @@ double explain_threads(const struct explain_facts *facts);
 
 /* The following write what another job has that the job waits for, to be put behind an advice or a figure; nothing
  * where no other job has much. explain_holder: who keeps most of the arena, and what its script holds of it.
- * explain_neighbour: whose samples take most of the threads, and the weight that gives the job more of them. */
+ * explain_neighbour: whose samples take most of the threads, and more than the job's own, and the weight that gives the
+ * job more of them. */
 const char *explain_holder(const struct explain_facts *facts, const json_t *job, char buf[EXPLAIN_OTHER_BYTES]);
 const char *explain_neighbour(const struct explain_facts *facts, const json_t *job, char buf[EXPLAIN_OTHER_BYTES]);
 

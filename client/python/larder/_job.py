@@ -13,7 +13,7 @@ import os
 import threading
 import warnings
 
-from . import _agree, _options, _record, _state, _watch, _wire
+from . import _agree, _options, _process, _record, _state, _watch, _wire
 from ._history import Base, History
 from ._link import Link
 from ._session import draws_of
@@ -185,6 +185,9 @@ class Job:
         elif self.link.holds_former():
             raise LimitReached("zero-copy batches are held of this Loader's job as it was, and with them its name: "
                                "drop their views, or release() them, before it goes on")
+        elif self.asked.world_size == 1 and self.asked.name in _process.names():
+            raise Busy(f"the job \"{os.fsdecode(self.asked.name)}\" is that of another Loader of this process: close() "
+                       "that one first, or choose another name, or none and get one")
 
     def _presented(self):
         """What the registration says was taken; None where it says nothing."""

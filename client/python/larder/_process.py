@@ -7,6 +7,11 @@ import weakref
 sessions = weakref.WeakSet()
 
 
+def names():
+    """Those of the jobs of this process, as bytes."""
+    return {os.fsencode(session.info.name) for session in list(sessions) if session.usable and session.info}
+
+
 def _forked():
     for session in list(sessions):
         session.abandon()

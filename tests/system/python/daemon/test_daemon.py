@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import above  # noqa: F401
-from system import BIN, CONFIG, SLOW, Case, files_of, larder, main, tree, until
+from system import BIN, CONFIG, SLOW, Case, Script, files_of, larder, main, tree, until
 
 USAGE, BUSY = 2, 3
 
@@ -189,11 +189,15 @@ class Refusals(Case):
         self.whole(self.loader(daemon, tree(60)), 60)
 
     def test_a_name_that_is_taken(self):
-        """Two jobs of one name: the second is refused, and may come when the first has gone."""
+        """Two jobs of one name: the second is refused, and may come when the first has gone. A script that has the
+        first itself is told to close it."""
         daemon = self.daemon()
         first = self.loader(daemon, tree(60), name="same")
-        with self.assertRaisesRegex(larder.Busy, "same"):
+        with self.assertRaisesRegex(larder.Busy, "\"same\" is that of another Loader of this process: close"):
             self.loader(daemon, tree(60), name="same")
+        other = Script(daemon.socket, dataset=tree(60), name="same", pipeline=[{"resize": {"size": [8, 8]}}], epochs=1)
+        self.assertEqual((other.wait(), other.end["error"]), (1, "Busy"))
+        self.assertIn("another job has this name", other.end["text"])
         first.close()
         self.assertTrue(until(lambda: not daemon.jobs(), 5))
         self.whole(self.loader(daemon, tree(60), name="same"), 60)
