@@ -8,7 +8,7 @@
 #include "client/cli/explain_priv.h"
 
 #define THROTTLED 0.1    /* the part of the periods from which on a quota is to blame */
-#define CROWDED 0.5      /* threads that get less of their cores than that share them with other programs */
+#define CROWDED 0.75     /* if it has a smaller fraction of its cores, or none would be idle, others are in its way */
 #define IDLE_CORES 0.7   /* if a smaller fraction of its cores is busy, the job does not wait for cores */
 #define MEMORY_FULL 0.9  /* the part of a cgroup's memory that budgets may take */
 #define THREADS_MAX 1024 /* most of threads.workers, and of threads.loaders */
@@ -18,8 +18,6 @@
 #define WAITS_MOST 0.95 /* what is left of the time from there on is too little to judge by */
 
 enum { RATES_BYTES = 160 };
-
-#define SAY(where, ...) snprintf(where, sizeof(where), __VA_ARGS__)
 
 /* The job's measurements over the time between the two statuses. 0: not known. */
 struct measured {
@@ -31,7 +29,8 @@ struct measured {
     double wants_per_s; /* samples that its ranks would train on if they never waited; 0: not known, or no_step */
     bool no_step;       /* its script does too little between batches to tell what it would take */
     double busy_cores;
-    double part; /* 0 … 1: of the threads' time, what samples take that the job gets, whoever prepared them */
+    double idle_cores; /* of the machine; < 0: not known */
+    double part;       /* 0 … 1: of the threads' time, what samples take that the job gets, whoever prepared them */
     /* The settings, and not what the governor makes of them at the moment. 0: a daemon of an earlier release. */
     double workers, loaders, quota; /* quota: 0 … 1, of the arena */
     double cores;                   /* cores that larderd may use, by the machine and its cgroup's quota */
@@ -81,6 +80,9 @@ static struct measured measure(const struct explain_facts *facts, const json_t *
     m.state = cli_state_of(job, m.before, m.elapsed_s);
     m.busy_cores = cells_rate(cells_number(cells_at(facts->now, "daemon", "cpu_s", NULL)),
                               cells_number(cells_at(facts->before, "daemon", "cpu_s", NULL)), m.elapsed_s);
+    m.idle_cores = facts->machine_before.idle_s > 0
+                       ? cells_rate(facts->machine_now.idle_s, facts->machine_before.idle_s, m.elapsed_s)
+                       : -1;
     m.per_s = cells_rate(cells_field(job, "delivered"), cells_field(m.before, "delivered"), m.elapsed_s);
     if (m.train_ms > 0)
         m.wants_per_s = m.batch * (double)json_array_size(json_object_get(job, "queues")) / m.train_ms * 1e3;
@@ -104,6 +106,15 @@ static double cores_needed(const struct measured *m, double cores)
         return 0;
     return ceil(m->per_s > 0 ? cores - mine + mine * m->wants_per_s / m->per_s - ROUNDING
                              : m->wants_per_s * m->prepare_ms / 1e3 - ROUNDING);
+}
+
+/* rounded_up gives the next number of bytes that is eight to fifteen of a power of two: a look a moment later advises
+ * the same. */
+static double rounded_up(double bytes)
+{
+    int exponent;
+    frexp(bytes, &exponent);
+    return bytes > 0 ? ceil(ldexp(bytes, 4 - exponent)) * ldexp(1, exponent - 4) : 0;
 }
 
 /* ── the causes ────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -205,9 +216,10 @@ static void say_training(const struct measured *m, struct explanation *out)
     char name[CELL_BYTES];
     out->cause = "training";
     SAY(out->why, "%s hardly waits for Larder: its training step sets its pace", explain_name(m->job, name));
-    SAY(out->change, "nothing in Larder; only a faster training step makes it faster");
+    SAY(out->change, "nothing in Larder; only a shorter time from one batch to the next makes it faster");
     if (m->train_ms > 0)
-        SAY(out->figure, "a step takes %.*f ms for %.0f samples", m->train_ms < 10 ? 1 : 0, m->train_ms, m->batch);
+        SAY(out->figure, "its script takes %.*f ms from one batch of %.0f samples to the next",
+            m->train_ms < 10 ? 1 : 0, m->train_ms, m->batch);
     else
         SAY(out->figure, "a batch is ready whenever it asks");
 }
@@ -351,12 +363,36 @@ static const char *rates_text(const struct measured *m, char buf[RATES_BYTES])
     return buf;
 }
 
+/* look_ahead_of returns what the jobs look ahead, if encoded memory is smaller: then reads wait for room. 0: it is
+ * not. */
+static double look_ahead_of(const struct explain_facts *facts)
+{
+    double ahead = cells_number(cells_at(facts->now, "memory", "encoded", "look_ahead_bytes"));
+    return ahead > cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes")) ? ahead : 0;
+}
+
+/* say_room is of a job that waits for reads, which wait for room. */
+static void say_room(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
+{
+    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES];
+    double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
+    double ahead = look_ahead_of(facts), wanted = rounded_up(2 * ahead);
+    out->cause = "encoded";
+    SAY(out->why, "%s waits for its files to be read: reads wait for room in encoded memory",
+        explain_name(m->job, name));
+    if (wanted - budget < m->spare_bytes)
+        SAY(out->change, "raise memory.encoded from %s to %s", cells_bytes(budget, a), cells_bytes(wanted, b));
+    else
+        SAY(out->change, "lower prefetch, or batch_size: there is no memory for %s", cells_bytes(wanted, b));
+    SAY(out->figure, "jobs look %s ahead, and encoded memory has %s", cells_bytes(ahead, a), cells_bytes(budget, b));
+}
+
 static void say_source(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
     char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES], rates[RATES_BYTES];
     double loaded = cells_number(cells_at(facts->now, "samples", "loaded", NULL));
     double each = loaded > 0 ? cells_number(cells_at(facts->now, "samples", "loaded_bytes", NULL)) / loaded : 0;
-    double all = 1.05 * each * cells_field(m->job, "view_samples");
+    double all = rounded_up(1.05 * each * cells_field(m->job, "view_samples"));
     double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
     double reads = reads_of_source(m, facts);
     double needs = m->wants_per_s > 0 ? ceil(m->wants_per_s * m->load_ms / 1e3) : reads + m->loaders;
@@ -391,15 +427,36 @@ static double encoded_for_forms(const struct measured *m, const struct explain_f
     double bytes = cells_number(cells_at(facts->now, "memory", "encoded", "decoded_bytes"));
     double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
     bool again = cells_field(m->job, "epoch") > 0 || cells_field(m->job, "epochs") != 1;
-    double all = forms > 0 ? 1.05 * bytes / forms * cells_field(m->job, "view_samples") : 0;
+    double all = forms > 0 ? rounded_up(1.05 * bytes / forms * cells_field(m->job, "view_samples")) : 0;
     return again && all > budget && all - budget < m->spare_bytes ? all : 0;
 }
 
-/* is_crowded tells whether the threads that work get much less of the cores than they would, if they had them alone. */
-static bool is_crowded(const struct measured *m, const struct explain_facts *facts)
+/* is_crowded tells whether other programs, training scripts among them, have cores that larderd might have: it gets
+ * much less than its cores, and what it does not get is not idle. */
+static bool is_crowded(const struct measured *m)
 {
-    double threads = fmin(explain_threads(facts), fmin(m->cores, m->workers > 0 ? m->workers : m->cores));
-    return m->busy_cores >= 0 && m->busy_cores < CROWDED * threads;
+    return m->busy_cores >= 0 && m->idle_cores >= 0 && m->busy_cores + m->idle_cores < CROWDED * m->cores;
+}
+
+/* storage_rests tells whether on average less than half a read is under way: then who waits for one waits for something
+ * else than the storage. */
+static bool storage_rests(const struct measured *m, const struct explain_facts *facts)
+{
+    double per_s = cells_rate(cells_number(cells_at(facts->now, "samples", "loaded", NULL)),
+                              cells_number(cells_at(facts->before, "samples", "loaded", NULL)), m->elapsed_s);
+    return per_s >= 0 && per_s * m->load_ms / 1e3 < 0.5;
+}
+
+/* say_crowd is of a job that waits for cores which other programs have. */
+static void say_crowd(const struct measured *m, struct explanation *out)
+{
+    char name[CELL_BYTES], rates[RATES_BYTES];
+    out->cause = "crowd";
+    SAY(out->why, "%s waits for its samples to be decoded and augmented, while other programs have the cores",
+        explain_name(m->job, name));
+    SAY(out->change, "fewer of them, or more cores: training scripts that compute on the CPU are among them");
+    SAY(out->figure, "larderd got %.1f of the %.0f cores, %.1f were idle, and %s", m->busy_cores, m->cores,
+        m->idle_cores, rates_text(m, rates));
 }
 
 static void say_cores(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
@@ -412,7 +469,7 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
     double preparers = cells_number(cells_at(facts->now, "governor", "preparers", NULL));
     bool limited = m->cores < facts->machine_now.cores;
     out->cause = "cores";
-    SAY(out->why, "%s waits for its samples to be decoded and augmented: that takes all threads there are for it",
+    SAY(out->why, "%s waits for its samples to be decoded and augmented: that is slower than its training",
         explain_name(m->job, name));
     if (m->workers > 0 && m->workers < m->cores)
         SAY(out->change, "raise threads.workers from %.0f to %.0f, as many as %s", m->workers,
@@ -431,8 +488,7 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
     if (forms > 0)
         snprintf(held, sizeof held, ", memory holds %.0f decoded images", forms);
     if (m->busy_cores >= 0)
-        SAY(got, "; larderd got %.1f of the %.0f cores%s", m->busy_cores, m->cores,
-            is_crowded(m, facts) ? ", and other programs have those that its threads wait for" : "");
+        SAY(got, "; larderd got %.1f of the %.0f cores", m->busy_cores, m->cores);
     SAY(out->figure, "a sample takes %.1f ms of a thread, %.0f %s%s, and %s%s", m->prepare_ms, preparers,
         preparers == 1 ? "thread prepares" : "threads prepare", held, rates_text(m, rates), got);
 }
@@ -453,54 +509,6 @@ static bool lacks_quota(const struct measured *m, const struct explain_facts *fa
     double quota = facts->machine_now.quota_cores;
     return cli_throttled(&facts->machine_before, &facts->machine_now) >= THROTTLED &&
            quota < facts->machine_now.cores && m->busy_cores >= IDLE_CORES * quota;
-}
-
-/* ── where samples are prepared ────────────────────────────────────────────────────────────────────────────────── */
-
-static const json_t *share_of(const json_t *status, const json_t *job)
-{
-    const char *name = json_string_value(json_object_get(job, "name"));
-    const json_t *rows = cells_at(status, "cluster", "jobs", NULL), *row;
-    size_t i;
-    json_array_foreach((json_t *)rows, i, row) {
-        const char *of = json_string_value(json_object_get(row, "name"));
-        if (name && of && strcmp(name, of) == 0)
-            return row;
-    }
-    return NULL;
-}
-
-/* say_where says why homes give, or do not: by the job's row of the cluster's status. */
-static void say_where(const struct measured *m, const json_t *row, struct explanation *out)
-{
-    const char *spread = json_string_value(json_object_get(row, "spread"));
-    bool homes = json_is_true(json_object_get(row, "homes"));
-    double trainings = cells_field(row, "trainings");
-    char name[CELL_BYTES], why[128];
-    if (!spread)
-        return; /* all of its ranks are here, or a daemon of an earlier release does not say */
-    if (strcmp(spread, "auto") != 0)
-        SAY(why, "because cluster.spread is %s", spread);
-    else if (trainings > 1 && homes)
-        SAY(why, "because %.0f trainings of the cluster want the same", trainings);
-    else if (trainings > 1)
-        SAY(why, "because sending them costs more than %.0f trainings save by sharing", trainings);
-    else
-        SAY(why, "%s no other training of the cluster wants the same", homes ? "until its epoch ends:" : "because");
-    SAY(out->where, "The samples of %s %s, %s", explain_name(m->job, name),
-        homes ? "come from their chunks' homes" : "are prepared at its ranks' own nodes", why);
-}
-
-/* say_home says it of a job whose nodes keep their parts of the dataset. */
-static void say_home(const struct measured *m, struct explanation *out)
-{
-    const json_t *mix = json_object_get(m->job, "mix");
-    char name[CELL_BYTES];
-    if (json_is_real(mix))
-        SAY(out->where,
-            "The samples of %s are prepared at its ranks' own nodes, because of deal=\"home\": %.3g %% of the chunks "
-            "change nodes in an epoch",
-            explain_name(m->job, name), 100 * json_real_value(mix));
 }
 
 /* say_place puts behind the advice where the setting stands that it names. */
@@ -526,9 +534,8 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
     char other[EXPLAIN_OTHER_BYTES];
     const json_t *full = full_queue(&m);
     *out = (struct explanation){.waits = m.state.waits, .known = m.state.known};
-    const json_t *share = share_of(facts->now, job);
-    say_where(&m, share, out);
-    say_home(&m, out);
+    const json_t *share = explain_share(facts->now, job);
+    explain_where(job, share, out);
     if (strcmp(cause, "storage") == 0)
         say_storage(&m, out);
     else if (strcmp(cause, "gone") == 0)
@@ -549,8 +556,12 @@ void cli_explain(const struct explain_facts *facts, const json_t *job, struct ex
         say_quota(&m, facts, out);
     else if (lacks_memory(&m))
         say_memory(&m, facts, out);
-    else if (strcmp(cause, "load") == 0)
+    else if (strcmp(cause, "load") == 0 && look_ahead_of(facts) > 0)
+        say_room(&m, facts, out);
+    else if (strcmp(cause, "load") == 0 && !(is_crowded(&m) && storage_rests(&m, facts)))
         say_source(&m, facts, out);
+    else if (is_crowded(&m))
+        say_crowd(&m, out);
     else
         say_cores(&m, facts, out);
     say_place(facts->now, out);

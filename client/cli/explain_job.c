@@ -44,7 +44,7 @@ static int say_one(const struct explain_facts *facts, const json_t *job, bool js
     const char *name = json_string_value(json_object_get(job, "name"));
     char waits[80] = "";
     cli_explain(facts, job, &told);
-    if (told.known)
+    if (told.known && strcmp(told.cause, "training") != 0)
         snprintf(waits, sizeof waits, " It waits for Larder for %.0f %% of the time.", 100 * told.waits);
     return cli_say(json,
                    json_pack("{s:s,s:s,s:f,s:s,s:s,s:s,s:s}", "job", name ? name : "", "cause", told.cause, "waits",

@@ -104,9 +104,9 @@ const char *explain_neighbour(const struct explain_facts *facts, const json_t *j
         return buf;
     int len = snprintf(
         buf, EXPLAIN_OTHER_BYTES,
-        "; %s (%.*f ms a sample) has %.1f of the %.0f threads: `larder weight %s %.3g` gives this one more",
+        "; %s (%.*f ms a sample) has %.0f %% of the threads' time: `larder weight %s %.3g` gives this one more",
         explain_name(other, name), explain_mean(other, "prepare_ms") < 10, explain_mean(other, "prepare_ms"),
-        wall_of(facts, other) * threads / all, threads, explain_name(job, mine), weight);
+        100 * wall_of(facts, other) / all, explain_name(job, mine), weight);
     if (len >= EXPLAIN_OTHER_BYTES)
         buf[0] = '\0'; /* a part of a command is none */
     return buf;

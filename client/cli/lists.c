@@ -140,7 +140,7 @@ static void print_tree(const json_t *rows)
     for (size_t i = drawn; i < n; i++) {
         const json_t *row = json_array_get(rows, i);
         int indent = 2 * (int)(i - drawn < 20 ? i - drawn : 20);
-        if (i + 1 < n)
+        if (i + 1 < n && cells_field(row, "shared") > 0)
             printf("%*s%s in common to %s and the %zu below\n", indent, "",
                    cells_count(cells_field(row, "shared"), buf),
                    cells_printable(json_object_get(row, "job"), PATH_COLUMNS, name), n - 1 - i);

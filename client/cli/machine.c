@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PATH_BYTES 8192
 #define LINE_BYTES 4096
@@ -34,6 +35,19 @@ static int two_numbers(const char *path, double *first, double *second)
     if (file)
         fclose(file);
     return found < 0 ? 0 : found;
+}
+
+/* idle_of reads the time in which the machine's cores had nothing to do, or nothing but to wait for storage. */
+static double idle_of(const char *root)
+{
+    char path[PATH_BYTES];
+    unsigned long long idle = 0, waiting = 0;
+    snprintf(path, sizeof path, "%.2000s/proc/stat", root);
+    FILE *file = fopen(path, "re");
+    bool found = file && fscanf(file, "cpu %*u %*u %*u %llu %llu", &idle, &waiting) == 2;
+    if (file)
+        fclose(file);
+    return found ? (double)(idle + waiting) / (double)sysconf(_SC_CLK_TCK) : 0;
 }
 
 /* read_cgroup takes one cgroup's limits, where they are lower than those found so far. */
@@ -107,6 +121,7 @@ void cli_machine_read(const char *root, long pid, struct cli_machine *out)
     out->page_cache_bytes = keyed_number(path, "Cached") * 1024;
     if (pid <= 0)
         return;
+    out->idle_s = idle_of(root);
     if (sched_getaffinity((pid_t)pid, sizeof cores, &cores) == 0)
         out->cores = CPU_COUNT(&cores);
     read_cgroups(root, pid, out);

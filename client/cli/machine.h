@@ -8,6 +8,7 @@
 /* 0 where it is not known, or where there is no limit. */
 struct cli_machine {
     double cores;                        /* processor cores that the process may run on */
+    double idle_s;                       /* of all cores of the machine, since it was started */
     double quota_cores;                  /* the cores' worth of time that its cgroup has */
     uint64_t periods, throttled_periods; /* periods of that quota, and those in which it was used up */
     uint64_t memory_bytes, available_bytes, page_cache_bytes; /* memory of the machine */

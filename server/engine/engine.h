@@ -243,8 +243,8 @@ size_t engine_queue_statuses(const struct engine *engine, uint32_t job, uint64_t
                              struct engine_queue_status *out, size_t max);
 
 /* engine_copy_left copies what a dependent job has still to draw, and its name. The time is that of copying a bit an
- * id. LARDER_ENOENT: there is no such job; else as sampler_copy_left. The caller clears *out with
- * sampler_left_clear. */
+ * id. LARDER_ENOENT: there is no such job, or it has begun no epoch; else as sampler_copy_left. The caller clears
+ * *out with sampler_left_clear. */
 int engine_copy_left(const struct engine *engine, uint32_t job, char name[ENGINE_NAME_MAX], struct sampler_left *out);
 
 #endif

@@ -158,7 +158,8 @@ double engine_prepare_s(const struct engine *engine, uint32_t no)
 int engine_copy_left(const struct engine *engine, uint32_t no, char name[ENGINE_NAME_MAX], struct sampler_left *out)
 {
     CHECK_MAGIC(engine, ENGINE_MAGIC);
-    if (no >= engine->jobs.end || job_at(&engine->jobs, no)->state == JOB_FREE)
+    if (no >= engine->jobs.end || job_at(&engine->jobs, no)->state == JOB_FREE ||
+        !job_at(&engine->jobs, no)->progress.began)
         return LARDER_ENOENT;
     memcpy(name, job_at(&engine->jobs, no)->terms.name, ENGINE_NAME_MAX);
     return sampler_copy_left(engine->env.sampler, no, out);

@@ -2,7 +2,7 @@
 """A sweep over several daemons, as a cluster and alone: what is prepared, read, asked and computed for a sample.
 
     cluster_nodes.py FOLDER [--nodes 4] [--copies 6] [--epochs 3] [--rounds 2] [--batch-size 64] [--prefetch 4]
-                     [--arena 128MiB] [--security bundle] [--namespaces]
+                     [--arena 128MiB] [--encoded 32MiB] [--security bundle] [--namespaces]
 
 Each node of this machine is a daemon with one worker and one loader. By turns the daemons share as a cluster, with a
 certificate each, or know nothing of the others. A job trains at each, all on the same files: those of FOLDER, under
@@ -36,7 +36,7 @@ import system  # noqa: E402
 
 PIPELINE = [{"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
 CONFIG = """\
-memory: {arena: ARENA, encoded: 32MiB}
+memory: {arena: ARENA, encoded: ENCODED}
 threads: {loaders: 1, workers: 1}
 catalog: {checkpoint: none}
 metrics: {enabled: false}
@@ -85,10 +85,11 @@ class Nodes:
         secure = options.security == "bundle"
         authority = bundles.authority(os.path.join(self.folder, "authority.pem"), "bench") if secure else None
         self.daemons = []
+        self.texts = []
         for number, address in enumerate(addresses):
             home = os.path.join(self.folder, f"node-{number}")
             os.mkdir(home)
-            text = CONFIG.replace("ARENA", options.arena)
+            text = CONFIG.replace("ARENA", options.arena).replace("ENCODED", options.encoded)
             if shared:
                 text += (f"cluster:\n  name: bench\n  node: node-{number}\n  security: {options.security}\n"
                          f"  listen: {address}\n  advertise: {address}\n  nodes: [{', '.join(addresses)}]\n"
@@ -96,6 +97,7 @@ class Nodes:
                 if secure:
                     bundle = bundles.issue(authority, f"node-{number}", os.path.join(home, "bundle.pem"))
                     text += f"  bundle: {bundle}\n"
+            self.texts.append((home, text))
             self.daemons.append(system.Daemon(home, text, before=self.enter(number)))
         for daemon in self.daemons if shared else ():
             if not system.until(lambda daemon=daemon: f"nodes={options.nodes}" in daemon.log(), 60):
@@ -105,8 +107,13 @@ class Nodes:
         """What begins a command that runs at a node."""
         return self.network.enter(number) if self.network else []
 
-    def counts(self):
-        rows = [daemon.status() for daemon in self.daemons]
+    def kill(self, number):
+        """Kills a daemon, and starts it again."""
+        self.daemons[number].kill()
+        self.daemons[number] = system.Daemon(*self.texts[number], before=self.enter(number))
+
+    def counts(self, daemons=None):
+        rows = [daemon.status() for daemon in daemons or self.daemons]
         return {"prepared": sum(row["samples"]["prepared"] for row in rows),
                 "read": sum(row["samples"]["loaded"] for row in rows),
                 "requests": sum(row["cluster"]["requests"] for row in rows if row.get("cluster")),
@@ -178,6 +185,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--prefetch", type=int, default=4)
     parser.add_argument("--arena", default="128MiB")
+    parser.add_argument("--encoded", default="32MiB")
     parser.add_argument("--security", choices=("bundle", "none"), default="bundle")
     parser.add_argument("--namespaces", action="store_true")
     parser.add_argument("--script-of", help=argparse.SUPPRESS)

@@ -67,7 +67,8 @@ class Explain(Case):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 * SLOW)
 
     def told(self, server, name, cause):
-        """What explain says of the job, once it names the cause; the longer it looks, the surer it is."""
+        """What explain says of the job, once it names the cause; the longer it looks, the surer it is. Where other
+        programs have the cores, as they may have on a busy machine, it says that of a job that waits for cores."""
         told, seen = {}, []
 
         def names_it():
@@ -75,10 +76,13 @@ class Explain(Case):
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             told.update(json.loads(result.stdout))
             seen.append((told["cause"], round(told["waits"], 2)))
-            return told["cause"] == cause
+            return told["cause"] == cause or cause == "cores" and told["cause"] == "crowd"
 
         self.assertTrue(until(names_it, 60), (seen, told))
         print(json.dumps(told, ensure_ascii=False), flush=True)
+        if told["cause"] != cause:
+            self.assertRegex(told["figure"], r"^larderd got [\d.]+ of the \d+ cores, [\d.]+ were idle, and ")
+            self.skipTest("other programs have the cores")
         return told
 
     def test_no_such_job(self):
@@ -105,7 +109,8 @@ class Explain(Case):
         """A job that trains for longer than its batches take is as fast as its step."""
         server = self.daemon(CONFIG)
         self.train(server, dataset=tree(120), name="slow", step_s=0.1)
-        self.assertRegex(self.told(server, "slow", "training")["figure"], r"a step takes [1-9]\d{2,} ms for 10 samples")
+        self.assertRegex(self.told(server, "slow", "training")["figure"],
+                         r"its script takes [1-9]\d{2,} ms from one batch of 10 ")
 
     def jobs(self, server):
         return subprocess.run([os.path.join(BIN, "larder"), "jobs", "--socket", server.socket],
@@ -177,7 +182,7 @@ class Explain(Case):
         def named():  # a look in which no sample of heavy's was through knows of none
             nonlocal found
             changes.append(self.told(server, "light", "cores")["change"])
-            found = re.search(r"; heavy \(\d+(?:\.\d)? ms a sample\) has [012]\.\d of the \d threads: "
+            found = re.search(r"; heavy \(\d+(?:\.\d)? ms a sample\) has \d+ % of the threads' time: "
                               "`larder (weight light 3)` gives this one more", changes[-1])
             return found
 

@@ -157,7 +157,10 @@ class InBrowser(Case):
         self.assertEqual(drawn[:5], [
             [0, "load", 21, "21 samples are left to a, b and c together"], [1, "prepare side", 111, "111 to a alone"],
             [1, "load", 80, "80 samples are left to b and c together"], [2, "prepare side", 68, "68 to b alone"],
-            [2, "prepare", 340, "340 samples are left to c"]])
+            [2, "prepare", 260, "260 to c alone"]])
+        apart = [{"job": "x", "left": 7, "shared": 0, "own": 7}, {"job": "y", "left": 9, "shared": 9, "own": 0}]
+        self.assertEqual(self.browser.value(f"branches({apart}).map(row => [row.deep, row.text])"),
+                         [[0, "7 samples are left to x"], [0, "9 samples are left to y"]])
         self.assertEqual(drawn[5][3], "All samples of the epoch are drawn for d")
         many = [{"job": f"j{n}", "left": 9, "shared": 1, "own": 8} for n in range(256)]
         self.assertEqual(self.browser.value(f"branches({many}).pop().text"), "and 250 more jobs below: larder tree")
@@ -191,7 +194,9 @@ class InBrowser(Case):
                  ".filter(path => (path.getAttribute('d') || '').length > 4).length")
         self.assertTrue(browser.comes(lines + " >= 6"), self.seen())
         for _ in range(2):
-            self.shows("#saved-words", "text.startsWith('On their own, the jobs would have read')")
+            self.shows("#saved-words", "/^On their own, the jobs would have read, decoded and augmented "
+                                       "[0-9,]+ samples. larderd read [0-9,]+, decoded [0-9,]+ and augmented "
+                                       "[0-9,]+\\.$/.test(text)")
             self.shows("#saved-tiles", "/[1-9][0-9,]*/.test(text) && text.includes('not read')")
             self.shows("#trials-table tbody", "text.includes('trial-that-ended') && text.includes('ended')")
             for part in ("trials-table", "happened"):  # two of one name are told apart

@@ -213,7 +213,9 @@ static void reads_machines(void **state)
     char root[] = "/tmp/larder-machine-XXXXXX", command[64];
     assert_non_null(mkdtemp(root));
     cli_machine_read(root, 7, &machine);
-    assert_true(machine.memory_bytes == 0 && machine.limit_bytes == 0 && machine.quota_cores == 0);
+    assert_true(machine.memory_bytes == 0 && machine.limit_bytes == 0 && machine.quota_cores == 0 &&
+                machine.idle_s == 0);
+    put(root, "/proc/stat", "cpu  1 2 3 400 500 6 0 7 0 0\ncpu0 1 2 3 4 5 6 0 7 0 0\n");
     put(root, "/proc/meminfo", "MemTotal: 2000 kB\nMemAvailable: 1000 kB\nCached: 500 kB\n");
     put(root, "/proc/7/cgroup", "0::/a/b\n");
     put(root, "/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
@@ -224,6 +226,7 @@ static void reads_machines(void **state)
     assert_true(machine.memory_bytes == 2000 * 1024 && machine.available_bytes == 1000 * 1024);
     assert_true(machine.quota_cores == 1.5 && machine.periods == 40 && machine.throttled_periods == 10);
     assert_int_equal(machine.limit_bytes, 4096);
+    assert_int_equal(machine.idle_s * (double)sysconf(_SC_CLK_TCK), 900);
     put(root, "/proc/8/cgroup", "5:cpu:/c\n4:memory:/c\n");
     put(root, "/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "50000\n");
     put(root, "/sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n");

@@ -109,7 +109,7 @@ static void names_causes(void **state)
     struct explanation told = explained(&(struct made){NORMAL, .load_s = 0.6, .prepare_s = 0.1, .fits = true}, 0);
     assert_string_equal(told.cause, "source");
     assert_true(told.waits > 0.69 && told.waits < 0.71);
-    assert_non_null(strstr(told.change, "raise memory.encoded from 1.0 GiB to 9.8 GiB"));
+    assert_non_null(strstr(told.change, "raise memory.encoded from 1.0 GiB to 10.0 GiB"));
     assert_non_null(strstr(told.figure, "a sample takes 2.0 ms to load, its storage may have 8 reads at once"));
     told = explained(&(struct made){NORMAL, .load_s = 0.6}, 0);
     assert_string_equal(told.cause, "source");
@@ -136,7 +136,7 @@ static void names_causes(void **state)
     told = explained(&(struct made){NORMAL, .prepare_s = 0.06}, 0);
     assert_string_equal(told.cause, "training");
     assert_non_null(strstr(told.change, "nothing in Larder"));
-    assert_non_null(strstr(told.figure, "a step takes 50 ms for 100 samples"));
+    assert_non_null(strstr(told.figure, "its script takes 50 ms from one batch of 100 samples to the next"));
     told = explained(&(struct made){NORMAL, .prepare_s = 0.5, .delivered = 500}, 0.4);
     assert_string_equal(told.cause, "quota");
     assert_non_null(strstr(told.change, "raise the cgroup's CPU quota from 1.5 to 3 cores"));
@@ -194,7 +194,7 @@ static const struct {
     {{NORMAL, SET, .prepare_s = 0.5, .forms = 9},
      {.cores = 4, ROOMY},
      0,
-     "raise memory.encoded from 1.0 GiB to 7.8 GiB"},
+     "raise memory.encoded from 1.0 GiB to 8.0 GiB"},
     {{NORMAL, SET, .prepare_s = 0.5, .forms = 9},
      {.cores = 4, ROOMY, .limit_bytes = 8 * GIB},
      0,
@@ -253,7 +253,7 @@ static const struct {
     {{NORMAL, SET, .load_s = 0.5, .fits = true},
      {.cores = 4, ROOMY},
      0,
-     "raise memory.encoded from 1.0 GiB to 9.8 GiB"},
+     "raise memory.encoded from 1.0 GiB to 10.0 GiB"},
     {{NORMAL, SET, .load_s = 0.5, .fits = true},
      {.cores = 4, ROOMY, .limit_bytes = 4 * GIB},
      0,
@@ -494,9 +494,9 @@ static void names_the_neighbour(void **state)
         const char *told;
         int mine;
     } cases[] = {
-        {40, 1, "; heavy (60 ms a sample) has 2.4 of the 4 threads: `larder weight a 6` gives this one more", 0},
+        {40, 1, "; heavy (60 ms a sample) has 60 % of the threads' time: `larder weight a 6` gives this one more", 0},
         {40, 4, "`larder weight a 12` gives", 0},
-        {100, 1, "has 4.0 of the 4 threads", 0}, /* the second was a little longer */
+        {100, 1, "has 100 % of the threads' time", 0}, /* the second was a little longer */
         {40, 50, NULL, 0},
         {40, 1, "heavy", 500},
         {40, 1, NULL, 700},
@@ -532,7 +532,7 @@ static void divides_the_threads(void **state)
     json_object_set_new(json_array_get(json_object_get(facts.now, "jobs"), 1), "name", json_string("light"));
     facts.machine_before = facts.machine_now = (struct cli_machine){.cores = 4};
     cli_explain(&facts, cli_find_job(facts.now, "a"), &told);
-    assert_non_null(strstr(told.change, "heavy (60 ms a sample) has 2.2 of the 4 threads"));
+    assert_non_null(strstr(told.change, "heavy (60 ms a sample) has 55 % of the threads' time"));
     json_decref((json_t *)facts.before);
     json_decref((json_t *)facts.now);
 }
@@ -556,23 +556,57 @@ static void counts_its_own_cores(void **state)
     }
 }
 
-/* A job whose threads get little of the cores is told that other programs have them. */
+/* A job that waits for reads waits for its storage if reads are under way, for cores that other programs have if next
+ * to none is, and for room if the jobs look further ahead than encoded memory holds. */
+static void tells_reads_apart(void **state)
+{
+    (void)state;
+    const struct {
+        double load_ms;
+        json_int_t ahead;
+        const char *cause, *text;
+    } cases[] = {
+        {40, 0, "source", "its storage is slower"},
+        {0.1, 0, "crowd", "other programs have the cores"},
+        {0.1, 3 * (json_int_t)GIB, "encoded", "raise memory.encoded from 1.0 GiB to 6.0 GiB"},
+        {0.1, 50 * (json_int_t)GIB, "encoded", "lower prefetch"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct made made = {LOADS, .load_ms = cases[i].load_ms, .load_s = 0.5};
+        made.cpu_s = 0.8;
+        struct explain_facts facts = {.before = status_at(&made, 0), .now = status_at(&made, 1)};
+        struct explanation told;
+        json_object_set_new(json_object_get(facts.now, "samples"), "loaded", json_integer(1100));
+        json_object_set_new(json_object_get(json_object_get(facts.now, "memory"), "encoded"), "look_ahead_bytes",
+                            json_integer(cases[i].ahead));
+        facts.machine_before = facts.machine_now = (struct cli_machine){.cores = 4, .idle_s = 7, ROOMY};
+        facts.machine_now.idle_s += 0.5;
+        cli_explain(&facts, cli_find_job(facts.now, "a"), &told);
+        assert_string_equal(told.cause, cases[i].cause);
+        assert_true(strstr(told.why, cases[i].text) || strstr(told.change, cases[i].text));
+        json_decref((json_t *)facts.before);
+        json_decref((json_t *)facts.now);
+    }
+}
+
+/* A job that waits for cores of which larderd gets few, while none is idle, is told that other programs have them,
+ * whatever else could be advised. */
 static void names_other_programs(void **state)
 {
     (void)state;
     for (int crowded = 0; crowded < 2; crowded++) {
         struct made made = {NORMAL, .prepare_s = 0.5};
-        made.cpu_s = crowded ? 0.8 : 1.9;
+        made.cpu_s = 0.8;
         struct explain_facts facts = {.before = with_neighbour(status_at(&made, 0), 0, 1),
                                       .now = with_neighbour(status_at(&made, 1), 40, 1)};
         struct explanation told;
-        facts.machine_before = facts.machine_now = (struct cli_machine){.cores = 4};
+        facts.machine_before = facts.machine_now = (struct cli_machine){.cores = 4, .idle_s = 7};
+        facts.machine_now.idle_s += crowded ? 0.5 : 3.1;
         cli_explain(&facts, cli_find_job(facts.now, "a"), &told);
-        assert_string_equal(told.cause, "cores");
-        assert_non_null(strstr(told.figure, crowded ? "larderd got 0.8 of the 4 cores, and other programs have those"
-                                                    : "larderd got 1.9 of the 4 cores"));
-        const char *found = strstr(told.figure, "other programs");
-        assert_int_equal(found != NULL, crowded);
+        assert_string_equal(told.cause, crowded ? "crowd" : "cores");
+        assert_non_null(strstr(told.figure, crowded ? "larderd got 0.8 of the 4 cores, 0.5 were idle"
+                                                    : "larderd got 0.8 of the 4 cores"));
+        assert_int_equal(strstr(told.why, "other programs have the cores") != NULL, crowded);
         json_decref((json_t *)facts.before);
         json_decref((json_t *)facts.now);
     }
@@ -608,6 +642,7 @@ int main(void)
         cmocka_unit_test(names_the_neighbour),
         cmocka_unit_test(divides_the_threads),
         cmocka_unit_test(counts_its_own_cores),
+        cmocka_unit_test(tells_reads_apart),
         cmocka_unit_test(names_other_programs),
         cmocka_unit_test(takes_anything),
         cmocka_unit_test(advises_what_helps),
