@@ -133,10 +133,10 @@ def stretch(places, length):
 def python_pixels(daemon, tree, batches):
     turns, copy_slots = Turns(), epoch_module.copy_slots
 
-    def timed(arena, offsets, length, out):
-        source = stretch(offsets.tolist(), length)
-        turns(lambda: copy_slots(arena, offsets, length, out),
-              lambda: ctypes.memmove(out.ctypes.data, arena.ctypes.data + source, out.nbytes), out.nbytes)
+    def timed(arena, offsets, length, target):
+        address, out = (np.frombuffer(memory, np.uint8).ctypes.data for memory in (arena, target))
+        source, n_bytes = address + stretch(offsets.tolist(), length), offsets.size * length
+        turns(lambda: copy_slots(arena, offsets, length, target), lambda: ctypes.memmove(out, source, n_bytes), n_bytes)
 
     epoch_module.copy_slots = timed
     loader = larder.Loader(tree, PIXELS, 64, drop_last=True, socket=daemon.socket, output="numpy")

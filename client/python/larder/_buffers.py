@@ -37,32 +37,45 @@ def _form(shape, dtype):
     return array.dtype.str, array.strides
 
 
-def _references(buffers, place):
-    return sys.getrefcount(buffers[place])
+def _buffer(shape, dtype):
+    """An uninitialised array, and its bytes."""
+    array = np.empty(shape, dtype)
+    return array, bytes_of(array)
 
 
-# References to a buffer that only a list has. 0: this Python does not count them for certain at every moment.
-_UNUSED = _references([np.empty(0)], 0) if getattr(sys, "_is_gil_enabled", lambda: True)() else 0
+def bytes_of(array):
+    return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def _references(buffers):
+    for array, _ in buffers:
+        return sys.getrefcount(array)
+
+
+# References to an array that only its buffer has, counted as take() does. 0: this Python does not count them for
+# certain at every moment.
+_UNUSED = _references([_buffer(1, np.uint8)]) if getattr(sys, "_is_gil_enabled", lambda: True)() else 0
 
 
 class Pool:
-    """Buffers of one size. What nobody else has, no other thread can make a view of: whoever calls holds the Loader's
-    lock."""
+    """Arrays of one shape, whose rows are samples. What nobody else has, no other thread can make a view of: whoever
+    calls holds the Loader's lock."""
 
-    def __init__(self, capacity, keep):
-        self.capacity = capacity
-        self._keep = keep
+    def __init__(self, shape, dtype, keep):
+        self.shape = shape
+        self.row_bytes = np.dtype(dtype).itemsize * math.prod(shape[1:])
+        self._dtype, self._keep = dtype, keep
         self._buffers = []
 
-    def bytes(self, length):
-        """An uninitialised array of so many bytes, `capacity` at most, that nothing else looks at."""
-        for place in range(len(self._buffers)):
-            if _references(self._buffers, place) == _UNUSED:
-                return self._buffers[place][:length]
-        buffer = np.empty(self.capacity, np.uint8)
+    def take(self, count):
+        """An uninitialised array of so many rows that nothing else looks at, and its bytes, which may be more."""
+        for array, memory in self._buffers:
+            if sys.getrefcount(array) == _UNUSED:
+                return array[:count], memory
+        array, memory = _buffer(self.shape, self._dtype)
         if len(self._buffers) < self._keep:
-            self._buffers.append(buffer)
-        return buffer[:length]
+            self._buffers.append((array, memory))
+        return array[:count], memory
 
 
 class Held:
@@ -133,7 +146,8 @@ def _views_of_bytes(entries, view):
 def _ragged_views(session, entries, view, number):
     field, made = session.info.layout[number], []
     for offset, length in zip(entries["offset"].tolist(), entries["len_bytes"].tolist()):
-        start, dims = places(session.info.layout, session.arena[offset:offset + length])[number]
+        slot = np.frombuffer(session.arena[offset:offset + length], np.uint8)
+        start, dims = places(session.info.layout, slot)[number]
         made.append(view(offset + start, dims, field.dtype))
     return made
 
@@ -151,11 +165,11 @@ def ragged_arrays(layout, buffer, lengths):
     return made
 
 
-def copy_lengths(arena, offsets, lengths, out):
-    """Copies slots of these lengths one behind the other into `out`."""
-    source, target, at = memoryview(arena), memoryview(out), 0
+def copy_lengths(arena, offsets, lengths, target):
+    """Copies slots of these lengths one behind the other into `target`, a memoryview of bytes."""
+    at = 0
     for place, length in zip(offsets, lengths):
-        target[at:at + length] = source[place:place + length]
+        target[at:at + length] = arena[place:place + length]
         at += length
 
 
@@ -166,13 +180,14 @@ _SMALL = 1 << 12  # … and their bytes, up to which gathering takes less, thoug
 _ALIGN = 64       # of slots in the arena
 
 
-def copy_slots(arena, offsets, length, out):
-    """Copies slots of `length` bytes at `offsets` (int64) one behind the other into `out`; small ones, and many that
-    are evenly spaced, in one go."""
-    few = _FEW if length <= _SMALL else _RUN
-    if length >= _LARGE or offsets.size < few:
-        _copy_each(arena, offsets.tolist(), length, out)
-    elif length > _SMALL or not _gather(arena, offsets, length, out):
+def copy_slots(arena, offsets, length, target):
+    """Copies slots of `length` bytes at `offsets` one behind the other into `target`, a memoryview of bytes; small
+    ones, and many that are evenly spaced, in one go."""
+    if length >= _LARGE or offsets.size < (_FEW if length <= _SMALL else _RUN):
+        _copy_each(arena, offsets.tolist(), length, target)
+        return
+    offsets, out = offsets.astype(np.int64), np.frombuffer(target, np.uint8)
+    if length > _SMALL or not _gather(arena, offsets, length, out):
         _copy_runs(arena, offsets, length, out)
 
 
@@ -182,7 +197,7 @@ def _gather(arena, offsets, length, out):
     places = offsets - begin
     if int(np.bitwise_or.reduce(places)) % _ALIGN:
         return False
-    rows = (arena.size - begin - length) // _ALIGN + 1
+    rows = (len(arena) - begin - length) // _ALIGN + 1
     slots = np.ndarray((rows, length), np.uint8, arena, begin, (_ALIGN, 1))  # which overlap
     out[:offsets.size * length].reshape(-1, length)[...] = slots[places // _ALIGN]
     return True
@@ -197,17 +212,17 @@ def _copy_runs(arena, offsets, length, out):
     for start, end in zip(edges, edges[1:]):
         if end - start < _RUN:
             continue
-        _copy_each(arena, places[done:start], length, out[done * length:])
+        _copy_each(arena, places[done:start], length, memoryview(out)[done * length:])
         slots = np.ndarray((end - start, length), np.uint8, arena, places[start], (step, 1))
         np.copyto(out[start * length:end * length].reshape(-1, length), slots)
         done = end
-    _copy_each(arena, places[done:], length, out[done * length:])
+    _copy_each(arena, places[done:], length, memoryview(out)[done * length:])
 
 
-def _copy_each(arena, places, length, out):
-    source, target, at = memoryview(arena), memoryview(out), 0  # whose slices cost less than an array's
+def _copy_each(arena, places, length, target):
+    at = 0
     for place in places:
-        target[at:at + length] = source[place:place + length]
+        target[at:at + length] = arena[place:place + length]
         at += length
 
 
@@ -228,6 +243,5 @@ def _keep_heap(length):
 
 def copy_bytes(arena, offsets, lengths):
     """A list of bytes: of so many (int64) at each of the offsets."""
-    source = memoryview(arena)
     _keep_heap(int(lengths.sum()))
-    return [source[start:end].tobytes() for start, end in zip(offsets.tolist(), (offsets + lengths).tolist())]
+    return [arena[start:end].tobytes() for start, end in zip(offsets.tolist(), (offsets + lengths).tolist())]

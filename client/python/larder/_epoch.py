@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 
 from . import _layout, _record, _trainers, _wire
-from ._buffers import Held, copy_bytes, copy_lengths, copy_slots, ragged_arrays, views
+from ._buffers import Held, bytes_of, copy_bytes, copy_lengths, copy_slots, ragged_arrays, views
 from .errors import (BadSamplesWarning, DaemonGone, FormatError, LarderError, LimitReached, Timeout,
                      without_frames)
 
@@ -27,6 +27,9 @@ class Batch(tuple):
 
     def release(self):
         self._held.release()
+
+
+_INT64 = np.dtype(np.int64)  # which takes less time than to be found from its type
 
 
 def _itself(array):
@@ -47,6 +50,12 @@ class _Batches:
         self._job = job
         self._history = history
         self._pid = os.getpid()
+        self._ordered = job.ordered
+        self._info = None   # of the session whose batches come
+        self._pools = []    # where its fields are copied to
+        self._alone = None  # the one of its only field, where that is what the loop gets as it is
+        self._are_two = not (loader._zero_copy or loader._with_ids or loader._with_paths or loader._columns or
+                             loader._samples.parts is not None)  # what the loop gets: images and labels
         self.error = None  # that at_end() has met
         self._output = _tensors() if loader._torch else _itself
 
@@ -75,7 +84,8 @@ class _Batches:
             came = session.receive()
             if came is None:
                 return None
-            self._job.batch_came()
+            if self._job.anew:
+                self._job.first_came()
             return (self._deliver(session, *came),)
         except BaseException as error:
             self._history.filled = filled  # nobody is given the batch
@@ -88,9 +98,6 @@ class _Batches:
             session.check_lease()
             raise LimitReached(f"this Loader holds {len(session.held)} zero-copy batches, as many as the daemon allows "
                                "it: drop the views of older ones, or release() them, before asking for more")
-        self._stand(session)
-
-    def _stand(self, session):
         began = time.monotonic()
         try:
             session.wait(self._loader._timeout_s)
@@ -101,22 +108,23 @@ class _Batches:
 
     def check_live(self):
         """Raises where no more of the epoch comes. The job's running(), which follows, looks at the ranks."""
-        job = self._job
-        error, self.error = self.error, None
-        if error is not None:
+        job, history = self._job, self._history
+        if self.error is not None:
+            error, self.error = self.error, None
             raise error
-        job.link.check_open()
-        if job.history is not self._history:
+        if job.link.is_over:
+            job.link.check_open()
+        if job.history is not history:
             if self._pid != os.getpid():
                 raise LarderError("this iterator belongs to the process that was forked: begin another with "
                                   "iter(loader)")
-            raise LarderError(f"the iterator of epoch {self._history.epoch} is over: a newer one of its Loader has "
-                              "begun, or a state was loaded")
-        error, job.error = job.error, None
-        if error is not None:
+            raise LarderError(f"the iterator of epoch {history.epoch} is over: a newer one of its Loader has begun, or "
+                              "a state was loaded")
+        if job.error is not None:
+            error, job.error = job.error, None
             raise error
-        if self._history.failed:
-            raise DaemonGone(f"the iterator of epoch {self._history.epoch} has lost its connection to the daemon at "
+        if history.failed:
+            raise DaemonGone(f"the iterator of epoch {history.epoch} has lost its connection to the daemon at "
                              f"{job.link.path}: iter(loader) begins it again")
 
     def at_end(self):
@@ -144,7 +152,7 @@ class _Batches:
         if session.outstanding <= 0:
             return True
         try:
-            self._stand(session)
+            self._wait(session)
             empty = session.next_is_empty()
         except Timeout:
             raise
@@ -158,39 +166,44 @@ class _Batches:
 
     def _deliver(self, session, batch, turns):
         """Turns a message into what the caller gets; None when it is empty. Its slots go back at once, or are held."""
-        loader, job, entries = self._loader, self._job, batch.entries
-        job.weight = batch.weight or job.weight
-        loader._lost_more(batch.lost)
-        if entries.size == 0:
-            session.release(batch.batch)
-            if batch.last:
-                self._history.end()
+        loader, job, history = self._loader, self._job, self._history
+        number, epoch, index, last, lost, through, weight, entries = batch
+        count = entries.size
+        job.weight = weight or job.weight
+        if lost != loader._lost:
+            loader._lost_more(lost)
+        if count == 0:
+            session.give_back(number)
+            if last:
+                history.end()
                 job.ask_ahead(session)
             return None
-        if batch.index != self._history.batches:
-            raise FormatError(f"the daemon at {session.path} sent batch {batch.index} of epoch {batch.epoch} where "
-                              f"{self._history.batches} comes next: start again from the last checkpoint")
-        given = loader._content.labels()
-        labels = entries["label"].astype(np.int64) if given is None else \
+        if index != history.batches:
+            raise FormatError(f"the daemon at {session.path} sent batch {index} of epoch {epoch} where "
+                              f"{history.batches} comes next: start again from the last checkpoint")
+        given = None if loader._asked_labels is None else loader._content.labels()
+        labels = entries["label"].astype(_INT64) if given is None else \
             given.take(entries["index"].astype(np.int64), loader._content.files)
         held = None
         try:
             if loader._zero_copy:
                 session.check_lease()
-                held = Held(session, batch.batch)
+                held = Held(session, number)
                 images = self._views(session, entries, held)
             else:
                 images = self._copy(session, entries)
-                if not session.release(batch.batch):
+                if not session.give_back(number):
                     session.raise_end()  # what was copied may have been another's
             # A rank that asks for the next epoch has taken all of this one: what it had not released is not kept.
-            if batch.last and (job.asked.world_size == 1 or not loader._zero_copy):
+            if last and (job.asked.world_size == 1 or not loader._zero_copy):
                 job.ask_ahead(session)
-            parts = self._parts(images, labels, entries["index"], held)
-            loader._counts["samples"] += entries.size
-            loader._counts["batches"] += 1
+            parts = (images, self._output(labels)) if self._are_two else \
+                self._parts(images, labels, entries["index"], held)
+            counts = loader._counts
+            counts["samples"] += count
+            counts["batches"] += 1
             loader._last = entries
-            self._history.take(entries.size, batch.through, _record.NO_TURNS if job.ordered else turns, batch.last)
+            history.take(count, through, _record.NO_TURNS if self._ordered else turns, last)
         except BaseException:
             if held is not None:
                 held.release()  # the traceback may live on, and the views with it
@@ -198,11 +211,10 @@ class _Batches:
         return parts
 
     def _parts(self, images, labels, indices, held):
-        loader = self._loader
+        loader, labels = self._loader, self._output(labels)
         files = loader._content.files() if loader._with_paths else None
         paths = [files.path(index) for index in indices.tolist()] if files else None
-        columns = [self._of_column(name, indices) for name in loader._columns]
-        labels = self._output(labels)
+        columns = [self._of_column(name, indices) for name in loader._columns] if loader._columns else ()
         ids = self._output(indices.astype(np.int64)) if loader._with_ids else None
         if loader._samples.parts is not None and held is None:
             others = {} if loader._content.is_unlabelled() else {"label": labels}
@@ -244,8 +256,8 @@ class _Batches:
             return images
         of = session.info.layout[field] if session.info.layout else None
         if not isinstance(images, list):
-            return _channels_first(self._output(images), of)
-        return [_channels_first(self._output(image), of) for image in images]
+            return self._output(_channels_first(images, of))
+        return [self._output(_channels_first(image, of)) for image in images]
 
     def _pinned(self, shape, dtype):
         """An empty tensor in pinned memory; None where there is none, from here on."""
@@ -261,42 +273,50 @@ class _Batches:
             return None
 
     def _copy(self, session, entries):
-        info = session.info
-        offsets = entries["offset"].astype(np.int64)
-        if not info.layout:
-            return copy_bytes(session.arena, offsets, entries["len_bytes"])
-        if info.layout.ragged:
+        if session.info is not self._info:
+            self._meet(session.info)
+        pool, offsets = self._alone, entries["offset"]
+        if pool is not None:
+            array, memory = pool.take(entries.size)
+            copy_slots(session.arena, offsets, pool.row_bytes, memory)
+            return self._given(array, None, self._info.layout[0]) if self._loader._torch else array
+        layout = session.info.layout
+        if not layout:
+            return copy_bytes(session.arena, offsets.astype(np.int64), entries["len_bytes"])
+        if layout.ragged:
             return self._copy_ragged(session, offsets.tolist(), entries["len_bytes"].tolist())
-        count, buffer, made = entries.size, None, []
-        for field in info.layout:
-            shape, size = (count, *field.dims), field.bytes
-            tensor = self._pinned(shape, field.dtype) if self._loader._pin_memory else None
-            if tensor is None:
-                if buffer is None:
-                    buffer = self._loader._pool_of(info).bytes(count * info.sample_bytes)
-                start = count * field.offset
-                array = np.ndarray(shape, field.dtype, buffer, start)
-                place = buffer[start:start + count * size]
-            else:
-                array = tensor.numpy()
-                place = array.reshape(-1).view(np.uint8)
-            copy_slots(session.arena, offsets + field.offset if field.offset else offsets, size, place)
-            made.append(self._given(array, tensor, field))
-        return self._images(made, info.layout)
+        made = [self._copy_field(session.arena, offsets, field, pool) for field, pool in zip(layout, self._pools)]
+        return self._images(made, layout)
+
+    def _copy_field(self, arena, offsets, field, pool):
+        count = offsets.size
+        tensor = self._pinned((count, *field.dims), field.dtype) if self._loader._pin_memory else None
+        if tensor is None:
+            array, memory = pool.take(count)
+        else:
+            array = tensor.numpy()
+            memory = bytes_of(array)
+        copy_slots(arena, offsets + field.offset, pool.row_bytes, memory)
+        return self._given(array, tensor, field) if self._loader._torch else array
+
+    def _meet(self, info):
+        """What holds for all batches of a session."""
+        loader, layout = self._loader, info.layout
+        self._info, self._pools = info, loader._pools_of(info)
+        alone = len(layout) == 1 and not (layout.ragged or layout.is_views or loader._pin_memory or
+                                          loader._samples.parts is not None)
+        self._alone = self._pools[0] if alone else None
 
     def _copy_ragged(self, session, offsets, lengths):
         """Whole slots are copied, and looked at then: nobody else writes to these."""
         info, total = session.info, sum(lengths)
         tensor = self._pinned((total,), "uint8") if self._loader._pin_memory else None
-        buffer = self._loader._pool_of(info).bytes(total) if tensor is None else tensor.numpy()
-        copy_lengths(session.arena, offsets, lengths, buffer)
+        buffer = self._pools[0].take(total)[0] if tensor is None else tensor.numpy()
+        copy_lengths(session.arena, offsets, lengths, memoryview(buffer))
         made = ragged_arrays(info.layout, buffer, lengths)
-        if tensor is not None:
-            made = [[self._of_pinned(tensor, array, buffer) for array in arrays] for arrays in made]
-        else:
-            made = [[self._output(array) for array in arrays] for arrays in made]
         if self._loader._torch:
-            made = [[_channels_first(one, field) for one in of] for of, field in zip(made, info.layout)]
+            made = [[self._given(array, None if tensor is None else self._of_pinned(tensor, array, buffer), field)
+                     for array in arrays] for arrays, field in zip(made, info.layout)]
         return self._images(made, info.layout)
 
     @staticmethod
@@ -307,16 +327,16 @@ class _Batches:
         return tensor[start:start + array.nbytes].view(getattr(torch, str(array.dtype))).view(array.shape)
 
     def _given(self, array, tensor, field):
-        if not self._loader._torch:
-            return array
-        return _channels_first(self._output(array) if tensor is None else tensor, field)
+        return self._output(_channels_first(array, field)) if tensor is None else _channels_first(tensor, field)
 
 
-def _channels_first(tensor, field):
-    """What torch has for a batch, an image, or the encoded bytes of one, as they lie in memory."""
+def _channels_first(images, field):
+    """What torch has for a batch, an image, or the encoded bytes of one, as they lie in memory. Arrays become tensors
+    afterwards: transposing one takes a tenth of the time of a tensor's permute()."""
     if field is None or field.kind != _layout.IMAGE_HWC:
-        return tensor
-    return tensor.permute(0, 3, 1, 2) if tensor.dim() == 4 else tensor.permute(2, 0, 1)
+        return images
+    turn = images.transpose if isinstance(images, np.ndarray) else images.permute
+    return turn(0, 3, 1, 2) if images.ndim == 4 else turn(2, 0, 1)
 
 
 class Epoch:
@@ -327,6 +347,7 @@ class Epoch:
         self._job = job
         self._history = history
         self._told = False
+        self._own = None if loader._own.is_nothing else loader._own
         self._before = history.filled  # before the batch given last
         self._batches = _Batches(loader, job, history)
         world_size = job.asked.world_size
@@ -343,7 +364,7 @@ class Epoch:
             with job.lock:
                 self._before = history.filled
                 parts = self._next()
-            given = parts if isinstance(parts, Batch) else self._loader._own(parts)
+            given = parts if self._own is None else self._own(parts)
         except DaemonGone:
             job.link.check_open()  # another thread may have closed the Loader
             raise

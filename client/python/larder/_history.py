@@ -13,6 +13,7 @@ import numpy as np
 from . import _record
 
 _BATCH = struct.Struct("<III")  # _record.BATCH
+_BATCH_BYTES = _BATCH.size
 _TURN_BYTES = _record.TURN.itemsize
 _FEW = 4096  # turns that are put into the set one by one
 
@@ -49,9 +50,10 @@ class History:
     def take(self, delivered, through, turns, last):
         """The loop is given a batch. Of a fixed order `turns` is empty, of a dependent job `through` is 0."""
         n_batches, n_turns, _ = self.filled
+        count = turns.size
         self._turns[n_turns * _TURN_BYTES:] = turns.tobytes()  # in place of what is not filled any more
-        self._batches[n_batches * _BATCH.size:] = _BATCH.pack(delivered, through, len(turns))
-        self.filled = (n_batches + 1, n_turns + len(turns), last)
+        self._batches[n_batches * _BATCH_BYTES:] = _BATCH.pack(delivered, through, count)
+        self.filled = n_batches + 1, n_turns + count, last
 
     def end(self):
         """There was no other batch."""
@@ -69,7 +71,7 @@ class History:
     @property
     def batches(self):
         """How many batches this rank has had of the epoch, or one that stands where it does."""
-        return self.base.batches + self.since
+        return self.base.batches + self.before + self.filled[0]
 
     @property
     def is_blank(self):
@@ -84,7 +86,7 @@ class History:
             return self.base
         if not self._ordered:
             return Base(self.batches, taken=self._taken(samples))
-        _, through, _ = _BATCH.unpack_from(self._batches, (self.filled[0] - 1) * _BATCH.size)
+        _, through, _ = _BATCH.unpack_from(self._batches, (self.filled[0] - 1) * _BATCH_BYTES)
         return Base(self.batches, segments=_record.add_segment(self.base.segments, 1, [through]))
 
     def _turns_from(self, first):
@@ -118,7 +120,7 @@ class History:
         """What a registration presents: the fields of a record that are an epoch's."""
         return {"epoch": self.epoch, "batches": self.base.batches, "taken": self.base.taken,
                 "segments": self.base.segments, "copies": self.base.copies, "world_size": world_size, "rank": rank,
-                "history": np.frombuffer(self._batches[:self.filled[0] * _BATCH.size], _record.BATCH),
+                "history": np.frombuffer(self._batches[:self.filled[0] * _BATCH_BYTES], _record.BATCH),
                 "turns": self._turns_from(0)}
 
     def dealt(self, samples, world_size, of_all=None):

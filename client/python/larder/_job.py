@@ -45,10 +45,12 @@ class Job:
         self.history = None       # of the epoch that the loop is in, or that a state was loaded of
         self.info = None          # what the daemon said of the job last
         self.classes = []
-        self.begun = False        # an epoch, as the rank that it is
+        self.begun = False        # an epoch, as the rank that it is …
+        self._began_as = None     # … of how many
         self.error = None         # that ended the job while the script did something else
         self.loaded = None       # the state whose epoch is the next to begin
         self.agreement = None    # with the ranks at other nodes
+        self.anew = True         # no batch has come since it was registered, or since its epoch began
         self._kept = None
         self._named = b""         # by the daemon
         self._was_registered = False
@@ -85,12 +87,15 @@ class Job:
 
     def check_ranks(self):
         """Refuses to go on when this process has become another rank than the one that the job began as."""
-        found, asked = self.given.still(), self.asked
-        if found != (asked.rank, asked.world_size):
-            raise InvalidArgument(f"this Loader began as rank {asked.rank} of {asked.world_size}, and this process has "
-                                  f"become rank {found[0]} of {found[1]}: samples would come twice or not at all. "
-                                  "Begin iterating after torch.distributed is initialised, make another Loader, or "
-                                  "give rank= and world_size=")
+        if self.given.still() != self._began_as:
+            self._refuse_ranks()
+
+    def _refuse_ranks(self):
+        (rank, world_size), (now, of) = self._began_as, self.given.still()
+        raise InvalidArgument(f"this Loader began as rank {rank} of {world_size}, and this process has become rank "
+                              f"{now} of {of}: samples would come twice or not at all. "
+                              "Begin iterating after torch.distributed is initialised, make another Loader, or give "
+                              "rank= and world_size=")
 
     @property
     def is_running(self):
@@ -103,7 +108,8 @@ class Job:
         session = self.link.session
         usable = session is not None and session.usable and not session.torn
         if self.begun:
-            self.check_ranks()
+            if self.given.still() != self._began_as:
+                self._refuse_ranks()
             if usable:
                 return session
             self.link.let_go()
@@ -251,7 +257,7 @@ class Job:
 
     def _came(self, session):
         """After the registration."""
-        self.info, self.classes = session.info, session.classes
+        self.info, self.classes, self.anew = session.info, session.classes, True
         self._named = session.info.name.encode("utf-8", "surrogateescape")
         self._was_registered = True
         if self.asked.world_size > 1 and not self.begun and self.loaded is None:
@@ -296,9 +302,9 @@ class Job:
             history = self._history_of(self.epoch)
         if several and self.begun and self._kept is None and history is not old and not old.base.over:
             self._kept = old
-        self.history, self.loaded, self.error = history, None, None
+        self.history, self.loaded, self.error, self.anew = history, None, None, True
         if not self.begun:
-            self.begun = True
+            self._began_as, self.begun = (self.asked.rank, self.asked.world_size), True
             self._watch()
         return history
 
@@ -335,8 +341,9 @@ class Job:
                 if not self.goes_on(error):
                     raise
 
-    def batch_came(self):
-        """A batch has come of the epoch that the loop is in: all ranks have begun it."""
+    def first_came(self):
+        """A batch has come of the epoch that the loop is in, where it was `anew`: all ranks have begun the epoch."""
+        self.anew = False
         self.link.progress()
         if self._kept is not None:
             self._kept = None

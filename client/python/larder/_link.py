@@ -38,6 +38,7 @@ class Link:
         self._starts = _autostart.Pace()
         self._former = None   # the session that was let go last
         self._opening = None  # what open() has to wait for at this moment
+        self.is_over = False  # check_open() raises
         self._ended = threading.Event()
         self._cancelled = None  # the text that said so
 
@@ -178,6 +179,7 @@ class Link:
     def cancel(self, error):
         """The job was cancelled: no session is opened from here on, so that it stays so."""
         self._cancelled = str(error)
+        self.is_over = True
 
     def may_return(self, error):
         """Whether a session that has ended with this error is to be made again."""
@@ -206,6 +208,7 @@ class Link:
     def end(self):
         """No session is opened from here on; any thread."""
         self._ended.set()
+        self.is_over = True
 
     def interrupt(self):
         """Ends what another thread waits for; any thread, after end()."""

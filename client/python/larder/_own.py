@@ -30,6 +30,11 @@ class Own:
         self._transform, self._collate_fn, self._as_dict = transform, collate_fn, as_dict
 
     @property
+    def is_nothing(self):
+        """Whether a batch stays what it is."""
+        return self._transform is None and self._collate_fn is None and self._as_dict is None
+
+    @property
     def is_whole(self):
         """Whether it makes something else of a batch than its parts."""
         return self._collate_fn is not None or self._as_dict is not None
@@ -45,7 +50,6 @@ class Own:
         if self._collate_fn is not None:
             return self._collate_fn(list(zip(_apart(parts[0]), *parts[1:])))
         return parts if self._as_dict is None else dict(zip(self._as_dict, parts))
-
 
     def _of_dict(self, batch):
         """The same where samples have several parts: then functions get dictionaries, too."""

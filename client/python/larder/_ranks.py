@@ -64,9 +64,8 @@ class Given:
         when their number has changed."""
         if self.fixed:
             return self.fixed
-        variables = len(os.environ)
-        if variables != self._variables or _from_torch():
-            self._variables = variables
+        if len(os.environ) != self._variables or ("torch" in sys.modules and _from_torch()):
+            self._variables = len(os.environ)
             return self.now()
         return self.found or (0, 1)
 

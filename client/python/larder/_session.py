@@ -33,13 +33,19 @@ _TOKEN_MOST = 1 << 20  # bytes of a token, besides a bit for each sample
 _HISTORY_MOST = 16     # bytes of a history for each sample
 # Flags as plain numbers: an enum's | and & take longer than the call that they are for.
 _QUIETLY = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
-_CLOSED_AT_EXEC = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+_CLOSED_AT_EXEC = int(socket.MSG_CMSG_CLOEXEC)
+_AT_ONCE = int(socket.MSG_DONTWAIT) | _CLOSED_AT_EXEC
 _LOST_FDS, _TOO_LONG = int(socket.MSG_CTRUNC), int(socket.MSG_TRUNC)
 _CONTROL_BYTES = socket.CMSG_SPACE(16)
 
-_all, _largest = np.logical_and.reduce, np.maximum.reduce  # without what all() and max() do in Python
+_all = np.logical_and.reduce  # without what all() does in Python
+_largest = np.maximum.reduce
+_FEW = 64  # numbers, the largest of which Python finds before NumPy has begun
+_BATCH = _wire.BATCH
+_NOTHING = None, None
 _ANSWERS = _wire.STATE, _wire.CLASSES, _wire.COLUMN
 _LENGTH = np.dtype("<u4")  # of a sample, in a batch's entries
+_LENGTH_BYTES = _LENGTH.itemsize
 
 
 def draws_of(job, samples):
@@ -57,7 +63,7 @@ class Session:
         self.pid = os.getpid()
         self.info = None
         self.classes = []
-        self.arena = None      # the mapping as uint8, read-only …
+        self.arena = None      # a read-only memoryview of it, whose slices cost less than an array's …
         self.address = 0       # … and where it begins
         self.epoch = -1        # the epoch that batches are asked of
         self.outstanding = 0   # batches asked for and not yet received
@@ -67,7 +73,8 @@ class Session:
         self._unsent = collections.deque()  # releases that found the socket full
         self._timeout_s = None  # that a full socket may be waited for
         self._batch_size = 0
-        self._one_length = None  # as many times as a batch has samples, where all have the same
+        self._one_length = None  # as many times as a batch has samples, where all have the same …
+        self._last_offset = 0    # … and the last place of the arena where one can begin
         self._inbox = memoryview(bytearray(_wire.REPLY_MAX))
         self._inboxes = [self._inbox]  # as recvmsg_into takes it
         self._lies = None      # of the message in the inbox: its size, what control data came with it, and flags
@@ -108,7 +115,7 @@ class Session:
             if kind != _wire.WELCOME or len(fds) != 1:
                 raise FormatError(f"the daemon at {self.path} did not greet with its arena")
             self.arena = map_arena(self.path, fds[0], welcome.arena_bytes)
-            self.address = self.arena.ctypes.data
+            self.address = np.frombuffer(self.arena, np.uint8).ctypes.data
         finally:
             for fd in fds:
                 os.close(fd)
@@ -130,6 +137,7 @@ class Session:
         self._check_info(b'"parts"' in job.pipeline)
         if self.info.layout and not self.info.layout.ragged:
             self._one_length = np.full(job.batch_size, self.info.sample_bytes, _LENGTH).tobytes()
+            self._last_offset = len(self.arena) - self.info.sample_bytes
         self.draws = draws_of(job, self.info.n_samples)
         self._sets = _record.SETS_MAX if job.sampler else 1  # that a token may have
         total = self.info.n_classes
@@ -145,9 +153,9 @@ class Session:
         if one and (len(info.layout) > 1 or info.layout[0].offset):
             raise VersionMismatch(f"the daemon at {self.path} makes samples of several fields ({info.layout}), and "
                                   "this package asked for an image: install the release of Larder that the daemon has")
-        if info.layout and info.sample_bytes > self.arena.size:
+        if info.layout and info.sample_bytes > len(self.arena):
             raise FormatError(f"the daemon at {self.path} says that a sample has {info.sample_bytes} bytes, and its "
-                              f"arena has {self.arena.size}")
+                              f"arena has {len(self.arena)}")
         if info.held_max < 1:
             raise FormatError(f"the daemon at {self.path} allows this job no batch at all")
         if info.n_samples > info.dataset_samples:
@@ -166,6 +174,16 @@ class Session:
         """Tops the batches that are on their way up to `prefetch`, as far as the held ones leave room. `standing`: the
         script goes on when the next one comes. A Timeout, where the daemon does not read, loses nothing: the next call
         goes on."""
+        if self._unsent:
+            self._release_unsent()
+        room = self.info.held_max - len(self.held)
+        missing = (prefetch if prefetch < room else room) - self.outstanding
+        if missing > 0:
+            awaited = self.outstanding + missing
+            self._send(_wire.next_batches(self.epoch, missing, awaited if standing else _wire.AHEAD))
+            self.outstanding, self._standing = awaited, standing
+
+    def _release_unsent(self):
         while self._unsent:
             batch = self._unsent.popleft()
             try:
@@ -173,20 +191,19 @@ class Session:
             except Timeout:
                 self._unsent.appendleft(batch)
                 raise
-        missing = min(prefetch, self.info.held_max - len(self.held)) - self.outstanding
-        if missing > 0:
-            awaited = self.outstanding + missing
-            self._send(_wire.next_batches(self.epoch, missing, awaited if standing else _wire.AHEAD))
-            self.outstanding, self._standing = awaited, standing
 
     def wait(self, timeout_s):
         """Waits until a message is there. An exception from here (Ctrl-C) loses nothing."""
-        if self._came or self._is_there():
+        if self._came:
             return
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if not self._standing:
+            if self._is_there():
+                return
             self._stand()
-        self._wait(deadline, "a batch")
+        if timeout_s is None:
+            self._is_there(waits=True)
+        elif not self._is_there():
+            self._wait(time.monotonic() + timeout_s, "a batch")
 
     def _stand(self):
         """Tells the daemon that the script stands still, where no request for batches has told it: none was missing.
@@ -203,24 +220,22 @@ class Session:
     def receive(self):
         """The next batch of the running epoch, and the indices whose turn in the epoch is over with it; None when the
         message was something else. Does not wait."""
-        if not self._came:
-            self._take_in()
-            if not self._came:
-                return None
-        kind, batch = self._came.popleft()
-        if kind != _wire.BATCH:
+        kind, batch = self._came.popleft() if self._came else self._take_in()
+        if kind != _BATCH:
             self._take_other(kind, batch)
             return None
         moved, self._turns = self._turns, None
         if batch.epoch != self.epoch:
             self.release(batch.batch)
             return None
-        self._check(batch, moved)
+        turns = self._check(batch, moved)
         self.outstanding -= 1
         self._standing = False
-        return batch, self._turns_of(batch, moved)
+        return batch, turns
 
     def _take_other(self, kind, fields):
+        if kind is None:
+            return
         if kind == _wire.ERROR:
             raise self._error(fields)
         if kind != _wire.TURNS:
@@ -231,47 +246,46 @@ class Session:
         """Whether the message that is there is a batch without samples, which stays there; None where it was something
         else than a batch, and no more is there."""
         if not self._came:
-            self._take_in()
+            self._keep()
         if not self._came:
             return None
         kind, batch = self._came[0]
-        return kind == _wire.BATCH and batch.entries.size == 0
+        return kind == _BATCH and batch.entries.size == 0
 
     def _check(self, batch, moved):
-        count = batch.entries.size
-        if moved is not None and (moved.batch != batch.batch or moved.turns["position"][-1] >= count):
-            raise FormatError(f"the daemon at {self.path} sent turns that do not belong to their batch")
+        """Checks a batch, and gives the indices whose turn is over with it."""
+        entries = batch.entries
+        count, turns = entries.size, entries["index"]
+        if moved is not None:
+            if moved.batch != batch.batch or moved.turns["position"][-1] >= count:
+                raise FormatError(f"the daemon at {self.path} sent turns that do not belong to their batch")
+            turns = turns.copy()
+            turns[moved.turns["position"]] = moved.turns["index"]
+            turns = turns[turns != _wire.TURN_NONE]
+        if turns.size and (max(turns.tolist()) if count <= _FEW else int(_largest(turns))) >= self.info.dataset_samples:
+            raise FormatError(f"the daemon at {self.path} sent a sample beyond the {self.info.dataset_samples} of the "
+                              "dataset")
         if count == 0:
-            return
+            return turns
         if count > self._batch_size:
             raise FormatError(f"the daemon at {self.path} sent a batch of {count} where {self._batch_size} is the "
                               "job's batch size")
-        offset, length = batch.entries["offset"], batch.entries["len_bytes"]
-        sample_bytes = self.info.sample_bytes
+        offset, length = entries["offset"], entries["len_bytes"]
         if self._one_length is not None:
-            if length.tobytes() != self._one_length[:count * _LENGTH.itemsize]:
+            if length.tobytes() != self._one_length[:count * _LENGTH_BYTES]:
                 raise FormatError(f"the daemon at {self.path} sent a batch whose samples are not of the registered "
                                   "size")
-            inside = int(_largest(offset)) <= self.arena.size - sample_bytes
+            inside = (max(offset.tolist()) if count <= _FEW else int(_largest(offset))) <= self._last_offset
         else:
+            sample_bytes = self.info.sample_bytes
             if self.info.layout and (int(_largest(length)) > sample_bytes or not _all(length % 64 == 0)):
                 raise FormatError(f"the daemon at {self.path} sent a batch with samples longer than the "
                                   f"{sample_bytes} bytes that were registered, or of odd lengths")
-            room = np.uint64(self.arena.size)
+            room = np.uint64(len(self.arena))
             # A length beyond the arena makes its difference wrap around; the first comparison has refused it then.
             inside = _all((length <= room) & (offset <= room - length))
         if not inside:
             raise FormatError(f"the daemon at {self.path} sent a batch that reaches beyond its arena")
-
-    def _turns_of(self, batch, moved):
-        turns = batch.entries["index"]
-        if moved is not None:
-            turns = turns.copy()
-            turns[moved.turns["position"]] = moved.turns["index"]
-            turns = turns[turns != _wire.TURN_NONE]
-        if turns.size and int(_largest(turns)) >= self.info.dataset_samples:
-            raise FormatError(f"the daemon at {self.path} sent a sample beyond the {self.info.dataset_samples} of the "
-                              "dataset")
         return turns
 
     def check_lease(self):
@@ -296,13 +310,17 @@ class Session:
         return bool(poller.poll(0))
 
     def release(self, batch):
-        """Gives a batch's slots back; any thread. Never waits, and never fails: where the daemon is gone there is
-        nothing left to give back. False: it has ended the connection, as check_lease() has it."""
+        """Gives a batch's slots back that views may have held; any thread. As give_back()."""
         self.held.discard(batch)
         if self._leaving and not self.held:
             self.close()
+        return self.pid == os.getpid() and self.give_back(batch)
+
+    def give_back(self, batch):
+        """Gives a batch's slots back. Never waits, and never fails: where the daemon is gone there is nothing left to
+        give back. False: it has ended the connection, as check_lease() has it."""
         sock = self._sock
-        if sock is None or self.pid != os.getpid():
+        if sock is None:
             return False
         try:
             sock.send(_wire.release(batch), _QUIETLY)
@@ -356,7 +374,7 @@ class Session:
     def _await_answer(self, deadline, what):
         while self._question:
             self._wait(deadline, what)
-            self._take_in()
+            self._keep()
 
     # ── messages ──
 
@@ -385,7 +403,7 @@ class Session:
             if self._is_there():
                 torn = self.torn
                 try:
-                    self._take_in()
+                    self._keep()
                 except DaemonGone:
                     self._raise_last_words()
                     raise
@@ -414,7 +432,7 @@ class Session:
     def _raise_last_words(self):
         try:
             while self._sock is not None and self._is_there():
-                self._take_in()
+                self._keep()
         except DaemonGone:
             pass
         for kind, fields in self._came:
@@ -437,24 +455,35 @@ class Session:
         if self._lies is None and not self._poll(select.POLLIN, deadline):
             raise Timeout(f"{what} did not come in time from the daemon at {self.path}")
 
-    def _take_in(self):
-        """Keeps the message that is there: as the answer to an open question, else for receive()."""
-        fds = []
+    def _keep(self):
+        """Takes the message that is there, and keeps it for receive() where it is for that."""
         self.torn = True
         try:
-            kind, seq, fields = _wire.decode(self._message(fds))
-            if kind in _ANSWERS or (kind == _wire.ERROR and seq and not fields.fatal):
-                if seq == self._question:  # another one nobody waits for
-                    self._answer = self._answer_of(kind, fields, fds)
-                    self._question = 0
-            elif kind == _wire.DONE:
-                self.done[fields.rank] = fields.epoch, self._history(fields, fds)
-            else:
+            kind, fields = self._take_in()
+            if kind is not None:
                 self._came.append((kind, fields))
             self.torn = False
         except LarderError:
             self.torn = False
             raise
+
+    def _take_in(self):
+        """(type, fields) of the message that is there. One that is not for receive() it keeps itself, as the answer to
+        an open question for instance, and gives _NOTHING."""
+        fds = []
+        try:
+            kind, seq, fields = _wire.decode(self._message(fds))
+            if kind == _BATCH:
+                return kind, fields
+            if kind in _ANSWERS or (kind == _wire.ERROR and seq and not fields.fatal):
+                if seq == self._question:  # another one nobody waits for
+                    self._answer = self._answer_of(kind, fields, fds)
+                    self._question = 0
+                return _NOTHING
+            if kind == _wire.DONE:
+                self.done[fields.rank] = fields.epoch, self._history(fields, fds)
+                return _NOTHING
+            return kind, fields
         finally:
             for fd in fds:
                 os.close(fd)
@@ -495,31 +524,33 @@ class Session:
         except LarderError:
             pass  # it has ended, and why is known
 
-    def _is_there(self):
-        """Whether there is a message, which lies in the inbox then. Does not wait."""
+    def _is_there(self, waits=False):
+        """Whether there is a message, which lies in the inbox then. Does not wait, or for ever."""
         if self._lies is not None:
             return True
         sock = self._sock
         if sock is None:  # a signal's handler has closed it
             raise gone(self.path)
-        torn, self.torn = self.torn, True
+        flags = _CLOSED_AT_EXEC if waits else _AT_ONCE
+        self._inbox[0] = 0
         try:
             try:
-                self._lies = sock.recvmsg_into(self._inboxes, _CONTROL_BYTES, _CLOSED_AT_EXEC)
+                self._lies = sock.recvmsg_into(self._inboxes, _CONTROL_BYTES, flags)
             except ConnectionResetError:  # told once, ahead of what the daemon had still sent: its last words perhaps
-                self._lies = sock.recvmsg_into(self._inboxes, _CONTROL_BYTES, _CLOSED_AT_EXEC)
+                self._lies = sock.recvmsg_into(self._inboxes, _CONTROL_BYTES, flags)
         except BlockingIOError:
-            self.torn = torn
             return False
-        except OSError:
-            self.torn = torn
-            raise gone(self.path) from None
-        self.torn = torn
+        except BaseException as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise gone(self.path) from None
+            # A signal's handler raised it, before the message was received or after: none begins with a zero.
+            self.torn = self.torn or (self._lies is None and self._inbox[0] != 0)
+            raise
         return True
 
     def _message(self, fds):
         """The message that is there; file descriptors go to `fds`."""
-        if not self._is_there():
+        if self._lies is None and not self._is_there():
             raise Timeout(f"no message from the daemon at {self.path}")
         (size, control, flags, _), self._lies = self._lies, None
         if control:

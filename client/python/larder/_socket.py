@@ -106,7 +106,7 @@ def descriptors(control):
 
 
 def map_arena(path, fd, arena_bytes):
-    """The arena as uint8, read-only."""
+    """The arena, read-only."""
     # A file that can shrink, or is smaller than promised, would end this process with SIGBUS.
     try:
         sealed = fcntl.fcntl(fd, _GET_SEALS) & _SEAL_SHRINK
@@ -120,7 +120,7 @@ def map_arena(path, fd, arena_bytes):
         raise failure(error, f"mapping {arena_bytes} bytes of arena of the daemon at {path}") from error
     except (ValueError, OverflowError) as error:
         raise IOFailure(f"mapping {arena_bytes} bytes of arena of the daemon at {path}: {error}") from error
-    return np.frombuffer(mapping, np.uint8)
+    return memoryview(mapping)
 
 
 def file_of(data):

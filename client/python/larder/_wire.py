@@ -4,6 +4,7 @@ A header of 16 bytes (magic, version, type, seq, length of the whole message), t
 message's struct in its order; a text is a u32 length and its bytes. Little-endian, nothing padded, all lengths checked.
 """
 
+import functools
 import struct
 from typing import NamedTuple
 
@@ -54,15 +55,16 @@ _REGISTERED = struct.Struct("<7I5Q2I4Q")
 _FIELD = struct.Struct("<24s8I")
 _THREE = struct.Struct("<III")
 _NEXT = struct.Struct(_HEADER.format + "III")  # with the header, as all of what is sent for each batch
-_BATCH = struct.Struct("<QIIIIIId")
+_BATCH = struct.Struct("<16xQIIIIIId")  # behind the header
 _TURNS = struct.Struct("<QI")
-_RELEASE = struct.Struct(_HEADER.format + "Q")
 _COLUMN = struct.Struct("<IIQQ")
 _ERROR = struct.Struct("<iI")
+_RELEASE_HEAD = _HEADER.pack(MAGIC, VERSION, RELEASE, 0, _HEADER_BYTES + 8)  # before the batch's number
 _LENGTH = struct.Struct("<I")
 _CLASS = struct.Struct("<H")
 
-_BATCH_BYTES = _BATCH.size
+_ENTRIES_AT = _BATCH.size
+_TURNS_AT = _HEADER_BYTES + _TURNS.size
 ENTRY = np.dtype([("offset", "<u8"), ("len_bytes", "<u4"), ("id", "<u4"), ("index", "<u4"), ("label", "<i4")])
 _ENTRY_BYTES = ENTRY.itemsize
 TURN = np.dtype([("position", "<u4"), ("index", "<u4")])
@@ -211,13 +213,14 @@ def classes_get(seq, first):
     return _message(CLASSES_GET, seq, _LENGTH.pack(first))
 
 
+@functools.lru_cache(64)  # most batches ask for the same
 def next_batches(epoch, credits, awaited=AHEAD):
     """awaited: of how many batches, these included, the script stands still until the next one comes."""
     return _NEXT.pack(MAGIC, VERSION, NEXT, 0, _NEXT.size, epoch, credits, awaited)
 
 
 def release(batch):
-    return _RELEASE.pack(MAGIC, VERSION, RELEASE, 0, _RELEASE.size, batch)
+    return _RELEASE_HEAD + batch.to_bytes(8, "little")
 
 
 def state_get(seq, epoch, batches, timeout_ms):
@@ -232,32 +235,33 @@ def bye():
     return _message(BYE, 0)
 
 
-def _take_text(body, at):
-    (length,) = _LENGTH.unpack_from(body, at)
+def _take_text(message, at):
+    (length,) = _LENGTH.unpack_from(message, at)
     at += _LENGTH.size
-    if length > len(body) - at:
+    if length > len(message) - at:
         raise FormatError("a text reaches beyond its message")
-    return bytes(body[at:at + length]), at + length
+    return bytes(message[at:at + length]), at + length
 
 
-def _decode_welcome(body):
-    return Welcome(*_WELCOME.unpack_from(body)), _WELCOME.size
+def _decode_welcome(message):
+    return Welcome(*_WELCOME.unpack_from(message, _HEADER_BYTES)), _HEADER_BYTES + _WELCOME.size
 
 
-def _decode_registered(body):
-    numbers = _REGISTERED.unpack_from(body)
+def _decode_registered(message):
+    numbers = _REGISTERED.unpack_from(message, _HEADER_BYTES)
     if numbers[13] > _layout.FIELDS_MAX:
         raise FormatError(f"REGISTERED: a sample has {numbers[13]} fields")
-    at = _REGISTERED.size + numbers[13] * _FIELD.size
-    layout = _layout.read(_FIELD.iter_unpack(body[_REGISTERED.size:at]), numbers[7])
-    name, end = _take_text(body, at)
+    first = _HEADER_BYTES + _REGISTERED.size
+    at = first + numbers[13] * _FIELD.size
+    layout = _layout.read(_FIELD.iter_unpack(message[first:at]), numbers[7])
+    name, end = _take_text(message, at)
     return Registered(*numbers[:8], numbers[8:10], numbers[10:12], numbers[12], numbers[14:18], layout,
                       name.decode("utf-8", "surrogateescape")), end
 
 
-def _decode_classes(body):
-    first, count, total = _THREE.unpack_from(body)
-    packed, end = _take_text(body, _THREE.size)
+def _decode_classes(message):
+    first, count, total = _THREE.unpack_from(message, _HEADER_BYTES)
+    packed, end = _take_text(message, _HEADER_BYTES + _THREE.size)
     names, at = [], 0
     while at < len(packed):
         (length,) = _CLASS.unpack_from(packed, at)
@@ -271,49 +275,52 @@ def _decode_classes(body):
     return Classes(first, count, total, names), end
 
 
-def _decode_batch(body):
-    batch, epoch, index, flags, count, lost, through, weight = _BATCH.unpack_from(body)
-    end = _BATCH_BYTES + count * _ENTRY_BYTES
-    if count > BATCH_MAX or end > len(body):
+_made = tuple.__new__  # of a named tuple, without the function in Python that its class has for that
+
+
+def _decode_batch(message):
+    batch, epoch, index, flags, count, lost, through, weight = _BATCH.unpack_from(message)
+    end = _ENTRIES_AT + count * _ENTRY_BYTES
+    if count > BATCH_MAX or end > len(message):
         raise FormatError(f"BATCH: {count} entries do not fit the message")
     if weight != 0 and not WEIGHT_MIN <= weight <= WEIGHT_MAX:
         raise FormatError(f"BATCH: weight is {weight}, not {WEIGHT_MIN} to {WEIGHT_MAX}")
-    entries = np.frombuffer(body, ENTRY, count, _BATCH_BYTES)
-    return BatchMessage(batch, epoch, index, flags & BATCH_LAST != 0, lost, through, weight, entries), end
+    entries = np.frombuffer(message, ENTRY, count, _ENTRIES_AT)
+    return _made(BatchMessage, (batch, epoch, index, flags & BATCH_LAST != 0, lost, through, weight, entries)), end
 
 
-def _decode_turns(body):
-    batch, count = _TURNS.unpack_from(body)
-    end = _TURNS.size + count * TURN.itemsize
-    if not 1 <= count <= BATCH_MAX or end > len(body):
+def _decode_turns(message):
+    batch, count = _TURNS.unpack_from(message, _HEADER_BYTES)
+    end = _TURNS_AT + count * TURN.itemsize
+    if not 1 <= count <= BATCH_MAX or end > len(message):
         raise FormatError(f"TURNS: {count} turns do not fit the message")
-    turns = np.frombuffer(body, TURN, count, _TURNS.size)
+    turns = np.frombuffer(message, TURN, count, _TURNS_AT)
     positions = turns["position"]
     if positions[-1] >= BATCH_MAX or (positions[1:] <= positions[:-1]).any():
         raise FormatError("TURNS: positions do not ascend within a batch")
     return TurnsMessage(batch, turns), end
 
 
-def _decode_state(body):
-    return StateMessage(*_LENGTH.unpack_from(body)), _LENGTH.size
+def _decode_state(message):
+    return StateMessage(*_LENGTH.unpack_from(message, _HEADER_BYTES)), _HEADER_BYTES + _LENGTH.size
 
 
-def _decode_done(body):
-    return DoneMessage(*_THREE.unpack_from(body)), _THREE.size
+def _decode_done(message):
+    return DoneMessage(*_THREE.unpack_from(message, _HEADER_BYTES)), _HEADER_BYTES + _THREE.size
 
 
-def _decode_column(body):
-    kind, width, count, n_bytes = _COLUMN.unpack_from(body)
+def _decode_column(message):
+    kind, width, count, n_bytes = _COLUMN.unpack_from(message, _HEADER_BYTES)
     words = count + 1 if kind == TEXT else count * width
     if kind > TEXT or not 1 <= width <= (1 if kind == TEXT else WIDTH_MAX) or n_bytes < words * 8 or \
             (kind != TEXT and n_bytes != words * 8):
         raise FormatError(f"COLUMN: {count} rows of {width} of kind {kind} do not take {n_bytes} bytes")
-    return ColumnMessage(kind, width, count, n_bytes), _COLUMN.size
+    return ColumnMessage(kind, width, count, n_bytes), _HEADER_BYTES + _COLUMN.size
 
 
-def _decode_error(body):
-    code, fatal = _ERROR.unpack_from(body)
-    text, end = _take_text(body, _ERROR.size)
+def _decode_error(message):
+    code, fatal = _ERROR.unpack_from(message, _HEADER_BYTES)
+    text, end = _take_text(message, _HEADER_BYTES + _ERROR.size)
     return ErrorMessage(code, bool(fatal), text.decode("utf-8", "replace")), end
 
 
@@ -322,24 +329,29 @@ _DECODERS = {WELCOME: _decode_welcome, REGISTERED: _decode_registered, CLASSES: 
              COLUMN: _decode_column}
 
 
-def decode(message):
-    """(type, seq, fields) of a message from the daemon, a bytes-like object. Raises FormatError or VersionMismatch."""
-    if len(message) < _HEADER_BYTES:
-        raise FormatError(f"a message of {len(message)} bytes, shorter than a header")
-    magic, version, kind, seq, length = _HEADER.unpack_from(message)
+def _check_version(magic, version, kind):
     if magic != MAGIC:
         raise FormatError("a message that does not begin with Larder's magic number")
     if version != VERSION and not (kind == ERROR and VERSION_OLDEST <= version < VERSION):  # which all have alike
         raise VersionMismatch(f"the daemon speaks protocol version {version}, this package version {VERSION}: "
                               "install the same release of Larder on both sides")
+
+
+def decode(message):
+    """(type, seq, fields) of a message from the daemon, as bytes. Raises FormatError or VersionMismatch."""
+    size = len(message)
+    if size < _HEADER_BYTES:
+        raise FormatError(f"a message of {size} bytes, shorter than a header")
+    magic, version, kind, seq, length = _HEADER.unpack_from(message)
+    if magic != MAGIC or version != VERSION:
+        _check_version(magic, version, kind)
     take = _DECODERS.get(kind)
-    if length != len(message) or take is None:
-        raise FormatError(f"a message of type {kind} with {len(message)} bytes where its header says {length}")
-    body = memoryview(message)[_HEADER_BYTES:]
+    if length != size or take is None:
+        raise FormatError(f"a message of type {kind} with {size} bytes where its header says {length}")
     try:
-        fields, end = take(body)
+        fields, end = take(message)
     except struct.error:
-        raise FormatError(f"a message of type {kind} with {len(body)} bytes, too few for its fields") from None
-    if end != len(body):
-        raise FormatError(f"a message of type {kind} with {len(body)} bytes where its fields take {end}")
+        raise FormatError(f"a message of type {kind} with {size} bytes, too few for its fields") from None
+    if end != size:
+        raise FormatError(f"a message of type {kind} with {size} bytes where header and fields take {end}")
     return kind, seq, fields

@@ -225,7 +225,7 @@ class Loader:
 
     def _reset(self, asked, schedule):
         self._job = Job(asked, self._given, self._socket, self._timeout_s, self._reconnect_s, self._home_pid, schedule)
-        self._pool = None
+        self._pools, self._pools_are_of = [], None
         self._content = Content(self, self._asked_labels)
         self._current = None      # the iterator that was made last, weakly
         self._counts = {"samples": 0, "batches": 0, "wait_s": 0.0}
@@ -498,11 +498,14 @@ class Loader:
                 job.open()
         return job
 
-    def _pool_of(self, info):
-        capacity = self._job.asked.batch_size * info.sample_bytes
-        if self._pool is None or self._pool.capacity != capacity:
-            self._pool = Pool(capacity, self._job.asked.prefetch + 1)
-        return self._pool
+    def _pools_of(self, info):
+        """Where a batch's fields are copied to: a pool for each, and where they differ in size one for all bytes."""
+        before, self._pools_are_of = self._pools_are_of, info
+        if before is None or (info.layout, info.sample_bytes) != (before.layout, before.sample_bytes):
+            batch_size, keep = self._job.asked.batch_size, self._job.asked.prefetch + 1
+            self._pools = [Pool((batch_size * info.sample_bytes,), "uint8", keep)] if info.layout.ragged else \
+                [Pool((batch_size, *field.dims), field.dtype, keep) for field in info.layout]
+        return self._pools
 
     def close(self):
         """Gives everything back to the daemon, views of zero-copy batches included, and ends the loader's life. A

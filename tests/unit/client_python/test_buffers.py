@@ -24,7 +24,7 @@ import resource, sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from larder import _buffers
-arena = np.ones(8 << 20, np.uint8)
+arena = memoryview(np.ones(8 << 20, np.uint8))
 offsets, lengths, batch = np.arange(64) * 110_016, np.full(64, 110_000), None
 for number in range(25):
     if number == 5:
@@ -66,17 +66,17 @@ class Buffers(unittest.TestCase):
     def setUp(self):
         print("seed", SEED)
         self.rng = random.Random(SEED)
-        self.arena = np.frombuffer(self.rng.randbytes(1 << 16) * 48, np.uint8)
+        self.arena = memoryview(self.rng.randbytes(1 << 16) * 48)
 
     def each_layout(self):
         for length in (1, 24, 1000, _buffers._LARGE):
-            for offsets in layouts(self.rng, length, self.arena.size):
+            for offsets in layouts(self.rng, length, len(self.arena)):
                 yield length, np.array(offsets, np.int64)
 
     def test_copies(self):
         for length, offsets in self.each_layout():
             out = np.zeros(len(offsets) * length, np.uint8)
-            _buffers.copy_slots(self.arena, offsets, length, out)
+            _buffers.copy_slots(self.arena, offsets, length, memoryview(out))
             wanted = b"".join(self.arena[offset:offset + length].tobytes() for offset in offsets)
             self.assertEqual(out.tobytes(), wanted, (length, offsets))
 
@@ -84,13 +84,13 @@ class Buffers(unittest.TestCase):
         """Small slots that begin at multiples of 64 behind the first one are copied in one go: at the arena's end too,
         and with room left in the buffer."""
         for length in (1, 192, 1000, _buffers._SMALL):
-            last = (self.arena.size - length) // 64
+            last = (len(self.arena) - length) // 64
             for begin in (0, 24):
                 places = [self.rng.randrange(last) for _ in range(200)] + [last - (begin > 0), 0]
                 offsets = np.array(places, np.int64) * 64 + begin
                 out = np.zeros((len(offsets) + 1) * length, np.uint8)
                 self.assertTrue(_buffers._gather(self.arena, offsets, length, out))
-                _buffers.copy_slots(self.arena, offsets, length, again := np.zeros_like(out))
+                _buffers.copy_slots(self.arena, offsets.astype("<u8"), length, memoryview(again := np.zeros_like(out)))
                 wanted = b"".join(self.arena[offset:offset + length].tobytes() for offset in offsets)
                 self.assertEqual(out.tobytes(), wanted + bytes(length))
                 self.assertEqual(again.tobytes(), out.tobytes())
@@ -99,24 +99,31 @@ class Buffers(unittest.TestCase):
 
     def test_pool(self):
         """A buffer is given again when nobody has a view of it any more, whoever had the last one, and not before."""
-        pool = _buffers.Pool(64, 2)
-        first, second = pool.bytes(64), pool.bytes(24)
+        pool = _buffers.Pool((4, 8), "uint16", 2)
+
+        def take(count):
+            array, memory = pool.take(count)
+            self.assertEqual((array.shape, array.dtype, pool.row_bytes, len(memory)), ((count, 8), "uint16", 16, 64))
+            memory[16 * count - 2:16 * count] = b"\1\2"
+            self.assertEqual(array[-1, -1], 0x0201)
+            return array
+        first, second = take(4), take(3)
         places = {array.ctypes.data for array in (first, second)}
         self.assertEqual(len(places), 2)
-        third = pool.bytes(64)  # one more than is kept
+        third = take(4)  # one more than is kept
         kept = [first.view(np.float32).reshape(4, 4)[1:]]
         del first
         others = [memoryview(second)]
         del second
-        fourth = pool.bytes(64)
+        fourth = take(4)
         self.assertNotIn(fourth.ctypes.data, places)
         thread = threading.Thread(target=others.pop)
         thread.start()
         thread.join()
-        again = pool.bytes(64)
+        again = take(1)
         self.assertIn(again.ctypes.data, places)
         del kept
-        self.assertEqual({pool.bytes(64).ctypes.data, again.ctypes.data}, places)
+        self.assertEqual({take(2).ctypes.data, again.ctypes.data}, places)
         del third
 
     def test_bytes(self):
@@ -141,12 +148,13 @@ class Buffers(unittest.TestCase):
         entries = np.zeros(len(offsets), ENTRY)
         entries["offset"], entries["len_bytes"] = offsets, lengths
         over = []
-        session = types.SimpleNamespace(info=info, arena=self.arena, address=self.arena.ctypes.data)
+        address = np.frombuffer(self.arena, np.uint8).ctypes.data
+        session = types.SimpleNamespace(info=info, arena=self.arena, address=address)
         return _buffers.views(session, entries, Held(over)), over
 
     def test_views_of_pixels(self):
         for shape, dtype, length in (((2, 3, 4), "uint8", 24), ((2, 3, 4), "float32", 96)):
-            for offsets in layouts(self.rng, length, self.arena.size):
+            for offsets in layouts(self.rng, length, len(self.arena)):
                 found, over = self.views(offsets, [length] * len(offsets), shape, dtype)
                 self.assertEqual(len(found), len(offsets))
                 for view, offset in zip(found, offsets):
@@ -159,7 +167,7 @@ class Buffers(unittest.TestCase):
                 self.assertTrue(over)
 
     def test_views_of_bytes(self):
-        for offsets in layouts(self.rng, 50, self.arena.size):
+        for offsets in layouts(self.rng, 50, len(self.arena)):
             lengths = [self.rng.randrange(1, 51) for _ in offsets]
             found, over = self.views(offsets, lengths, (), "uint8")
             for view, offset, length in zip(found, offsets, lengths):

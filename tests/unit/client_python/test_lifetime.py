@@ -179,6 +179,38 @@ class Interrupt(Case):
         daemon.connections[0].pump()
         seen += [i for _, _, indices in iterator for i in indices.tolist()]
         self.assertEqual(sorted(seen), list(range(20)))
+        self.assertEqual(len(daemon.registrations), 1)
+
+    def test_a_handler_while_waiting(self):
+        """What a signal's handler raises while a batch is waited for comes to the script as it is, an OSError too, and
+        the connection stays. A handler that raises nothing ends no wait, and one that closes the Loader ends it."""
+        daemon = self.daemon(silent_after=1)
+        loader = self.loader(with_ids=True, timeout=None)
+        iterator, handled = iter(loader), []
+        seen = next(iterator)[2].tolist()
+
+        def with_handler(handler):
+            signal.signal(signal.SIGINT, handler)
+            timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            try:
+                return next(iterator)
+            finally:
+                timer.join()
+
+        def too_long(*_):
+            raise TimeoutError("this takes too long")
+
+        def goes_on(*_):
+            handled.append(True)
+            daemon.silent_after = 2
+            daemon.connections[0].pump()
+        with self.assertRaisesRegex(TimeoutError, "this takes too long"):
+            with_handler(too_long)
+        seen += with_handler(goes_on)[2].tolist()
+        self.assertEqual((len(handled), len(set(seen)), len(daemon.registrations)), (1, 12, 1))
+        with self.assertRaisesRegex(larder.LarderError, "closed"):
+            with_handler(lambda *_: loader.close())
 
     def test_ctrl_c_while_registering_leaves_nothing_open(self):
         """Ctrl-C while the daemon indexes closes the connection."""

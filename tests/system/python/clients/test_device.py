@@ -127,8 +127,8 @@ class Device(Case):
             for (images, labels, indices), (views, others, at) in zip(plain, loader):
                 self.assertTrue(torch.equal(labels, others) and torch.equal(indices, at))
                 self.assertTrue(all(torch.equal(image, view) for image, view in zip(images, views)))
-                arena = loader._job.link.session.arena
-                self.assertLess(views[0].data_ptr() - arena.ctypes.data, arena.size)
+                session = loader._job.link.session
+                self.assertLess(views[0].data_ptr() - session.address, len(session.arena))
                 self.assertEqual(len(loader._job.link.session.held), 1)
                 del views
             moved = larder.to_device(loader, "cpu", normalize=(MEAN, STD))
