@@ -125,7 +125,7 @@ static int set_array(struct pipeline *pipeline, struct op_shape *shape, struct e
 {
     int rc = 0;
     if (pipeline->subject == OP_SOUND)
-        rc = sound_check_built(err);
+        rc = sound_check(err);
     if (rc == 0 && pipeline->subject == OP_SOUND)
         rc = sound_recipe_settle(&shape->sound, &shape->array, err);
     if (rc)

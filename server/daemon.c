@@ -254,7 +254,8 @@ static int start_engine(struct daemon *daemon, struct error *err)
     const struct config *config = daemon->config;
     uint64_t boot = boot_number();
     struct sharing_node node;
-    node_describe(config, &node);
+    if (node_is(config))
+        node_describe(config, &node);
     int code = create_driver(daemon, node_is(config) ? &node : NULL, boot, err);
     if (!code)
         code = start_threads(daemon, err);

@@ -17,6 +17,7 @@
 #include "common/blocks.h"
 #include "common/check.h"
 #include "common/last_word.h"
+#include "common/library.h"
 #include "common/log.h"
 #include "common/option.h"
 #include "common/streams.h"
@@ -113,7 +114,10 @@ static int parse(int argc, char **argv, struct options *options)
             options->detach = true;
             options->shares_group = optarg;
             break;
-        case 'v': puts("larderd " LARDER_VERSION "\n" LARDER_BUILT); return EXIT_FINE;
+        case 'v':
+            puts("larderd " LARDER_VERSION "\n" LARDER_BUILT);
+            library_tell(stdout);
+            return EXIT_FINE;
         case 'h': return write_manual(manual_text);
         case 'm': return write_manual(manual_roff);
         default: fputs("larderd: see larderd --help\n", stderr); return EXIT_USAGE;

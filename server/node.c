@@ -17,8 +17,9 @@ bool node_is(const struct config *config)
 /* prepares says how this daemon prepares samples: two that say the same make the same pixels. */
 static uint64_t prepares(void)
 {
-    char text[256];
-    int length = snprintf(text, sizeof text, "larder %s %s", LARDER_VERSION, prepare_decoders());
+    char text[256], tiff[PREPARE_VERSION_BYTES];
+    prepare_tiff_version(tiff);
+    int length = snprintf(text, sizeof text, "larder %s %s %s", LARDER_VERSION, prepare_decoders(), tiff);
     return XXH3_64bits(text, (size_t)length);
 }
 

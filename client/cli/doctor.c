@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/cli/cells.h"
+#include "common/library.h"
 
 #define FDS_LEAST 1024 /* descriptors that some hundred clients and readers may need */
 #define FDS_RAISED 65536
@@ -171,6 +172,22 @@ void doctor_judge(const json_t *status, const struct cli_machine *machine, struc
 }
 
 /* ── what is on disk ───────────────────────────────────────────────────────────────────────────────────────────── */
+
+void doctor_look_at_libraries(struct doctor_report *report)
+{
+    char there[DOCTOR_TEXT_BYTES] = "";
+    struct error err;
+    for (enum library library = 0; library < LIBRARIES; library++) {
+        size_t used = strlen(there);
+        if (library_try(library, &err))
+            doctor_find(report, "libraries", DOCTOR_BAD, "install it, as docs/reference/install.md has it", "%s",
+                        err.text);
+        else if (library_file(library))
+            snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "", library_file(library));
+    }
+    if (*there)
+        doctor_find(report, "libraries", DOCTOR_GOOD, NULL, "there, to be loaded when needed: %s", there);
+}
 
 void doctor_look_at_socket(const char *path, struct doctor_report *report)
 {

@@ -29,7 +29,9 @@ struct doctor_report {
 /* doctor_judge judges a daemon's status by what its machine has. Pure. */
 void doctor_judge(const json_t *status, const struct cli_machine *machine, struct doctor_report *report);
 /* doctor_look_at_socket looks at the rights of the session's socket and of its folder, doctor_look_at_datasets at the
- * folders that jobs train on. */
+ * folders that jobs train on. doctor_look_at_libraries tries those that larderd loads when it needs them: the two come
+ * from one build, and find them alike. */
+void doctor_look_at_libraries(struct doctor_report *report);
 void doctor_look_at_socket(const char *path, struct doctor_report *report);
 void doctor_look_at_datasets(const json_t *status, struct doctor_report *report);
 /* doctor_find adds a finding. A report that is full takes no more. todo may be NULL. */

@@ -54,6 +54,7 @@ int cli_doctor(const struct cli_line *line)
     else
         doctor_find(&report, "daemon", DOCTOR_GOOD, NULL, "pid %ld answers", pid);
     doctor_look_at_socket(path, &report);
+    doctor_look_at_libraries(&report);
     cli_machine_read("", pid, &machine);
     if (status) {
         doctor_judge(status, &machine, &report);

@@ -5,6 +5,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/line.h"
 #include "common/clock.h"
+#include "common/library.h"
 #include "common/manual.h"
 #include "common/streams.h"
 #include "common/types.h"
@@ -164,8 +165,11 @@ int main(int argc, char **argv)
         return print(manual_text);
     if (argc >= 2 && strcmp(argv[1], "--man") == 0)
         return print(manual_roff);
-    if (argc >= 2 && strcmp(argv[1], "--version") == 0)
-        return puts("larder " LARDER_VERSION "\n" LARDER_BUILT) < 0 || fflush(stdout) ? CLI_FAILED : CLI_OK;
+    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+        puts("larder " LARDER_VERSION "\n" LARDER_BUILT);
+        library_tell(stdout);
+        return ferror(stdout) || fflush(stdout) ? CLI_FAILED : CLI_OK;
+    }
     size_t n_commands = sizeof commands / sizeof *commands;
     const struct cli_command *asked = asked_about(argv);
     if (asked) {

@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <tiffio.h>
-
 #include "preprocess/decode/decoder.h"
 #include "preprocess/decode/form_tiff.h"
+#include "preprocess/decode/libtiff.h"
 #include "preprocess/decode/look.h"
 #include "preprocess/decode/turn.h"
 
@@ -124,15 +123,18 @@ static int failed(const struct picture *picture, struct decode_fault *fault)
 
 static int start_libtiff(struct picture *picture, size_t memory_max, struct decode_fault *fault)
 {
-    TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
+    struct error err;
+    if (libtiff_load(&err))
+        return decode_fail(fault, BAD_UNREADABLE, "%s", err.text);
+    TIFFOpenOptions *options = libtiff.OpenOptionsAlloc();
     if (!options)
         return no_memory(fault);
-    TIFFOpenOptionsSetMaxSingleMemAlloc(options, (tmsize_t)memory_max);
-    TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, picture);
-    TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, picture);
-    picture->tiff = TIFFClientOpenExt("TIFF", "r", picture, on_read, on_write, on_seek, on_close, on_size, on_map,
-                                      on_unmap, options);
-    TIFFOpenOptionsFree(options);
+    libtiff.OpenOptionsSetMaxSingleMemAlloc(options, (tmsize_t)memory_max);
+    libtiff.OpenOptionsSetErrorHandlerExtR(options, on_error, picture);
+    libtiff.OpenOptionsSetWarningHandlerExtR(options, on_warning, picture);
+    picture->tiff = libtiff.ClientOpenExt("TIFF", "r", picture, on_read, on_write, on_seek, on_close, on_size, on_map,
+                                          on_unmap, options);
+    libtiff.OpenOptionsFree(options);
     return picture->tiff ? 0 : failed(picture, fault);
 }
 
@@ -141,13 +143,13 @@ static int start_libtiff(struct picture *picture, size_t memory_max, struct deco
 static uint32_t field(const struct picture *picture, uint32_t tag)
 {
     uint16_t value = 0;
-    return TIFFGetFieldDefaulted(picture->tiff, tag, &value) ? value : UINT32_MAX;
+    return libtiff.GetFieldDefaulted(picture->tiff, tag, &value) ? value : UINT32_MAX;
 }
 
 static bool make_palette(const struct picture *picture, struct look *look)
 {
     uint16_t *red, *green, *blue;
-    if (!TIFFGetField(picture->tiff, TIFFTAG_COLORMAP, &red, &green, &blue))
+    if (!libtiff.GetField(picture->tiff, TIFFTAG_COLORMAP, &red, &green, &blue))
         return false;
     for (unsigned i = 0; i < 1u << look->bits; i++) {
         const uint8_t color[IMAGE_CHANNELS] = {(uint8_t)(red[i] >> 8), (uint8_t)(green[i] >> 8),
@@ -207,17 +209,17 @@ static bool make_pieces(struct picture *picture, uint32_t bits, uint32_t bands)
     struct pieces *pieces = &picture->pieces;
     uint32_t rows = 0;
     *pieces = (struct pieces){.width = picture->width};
-    picture->tiled = TIFFIsTiled(picture->tiff);
+    picture->tiled = libtiff.IsTiled(picture->tiff);
     picture->planes = field(picture, TIFFTAG_PLANARCONFIG) == PLANARCONFIG_SEPARATE && bands > 1;
     if (picture->tiled) {
-        TIFFGetField(picture->tiff, TIFFTAG_TILEWIDTH, &pieces->width);
-        TIFFGetField(picture->tiff, TIFFTAG_TILELENGTH, &rows);
+        libtiff.GetField(picture->tiff, TIFFTAG_TILEWIDTH, &pieces->width);
+        libtiff.GetField(picture->tiff, TIFFTAG_TILELENGTH, &rows);
     } else {
-        TIFFGetFieldDefaulted(picture->tiff, TIFFTAG_ROWSPERSTRIP, &rows);
+        libtiff.GetFieldDefaulted(picture->tiff, TIFFTAG_ROWSPERSTRIP, &rows);
         rows = rows < picture->height ? rows : picture->height;
     }
     uint64_t row_bits = (uint64_t)pieces->width * bits * (picture->planes ? 1 : bands);
-    uint64_t row_bytes = picture->tiled ? TIFFTileRowSize64(picture->tiff) : TIFFScanlineSize64(picture->tiff);
+    uint64_t row_bytes = picture->tiled ? libtiff.TileRowSize64(picture->tiff) : libtiff.ScanlineSize64(picture->tiff);
     pieces->height = rows;
     pieces->row_bytes = (size_t)(row_bits + 7) / 8;
     return pieces->width && pieces->height && row_bytes == pieces->row_bytes &&
@@ -235,15 +237,15 @@ static int tiff_open(void *state, struct decoding *image, struct decode_fault *f
         rc = start_libtiff(picture, image->scratch->max_bytes, fault);
     if (rc)
         return rc;
-    TIFFGetField(picture->tiff, TIFFTAG_IMAGEWIDTH, &picture->width);
-    TIFFGetField(picture->tiff, TIFFTAG_IMAGELENGTH, &picture->height);
+    libtiff.GetField(picture->tiff, TIFFTAG_IMAGEWIDTH, &picture->width);
+    libtiff.GetField(picture->tiff, TIFFTAG_IMAGELENGTH, &picture->height);
     rc = decode_limits(image->limits, picture->width, picture->height, fault);
     if (rc)
         return rc;
     uint32_t bits = field(picture, TIFFTAG_BITSPERSAMPLE), bands = field(picture, TIFFTAG_SAMPLESPERPIXEL);
     uint32_t compression = field(picture, TIFFTAG_COMPRESSION);
     if (compression == COMPRESSION_JPEG)
-        TIFFSetField(picture->tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
+        libtiff.SetField(picture->tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
     if (!make_look(picture, bits, bands) || !make_pieces(picture, bits, bands))
         return failed(picture, fault);
     bool sideways = picture->orientation >= FORM_SIDEWAYS;
@@ -261,7 +263,7 @@ static void tiff_close(void *state)
 {
     struct picture *picture = state;
     if (picture->tiff)
-        TIFFClose(picture->tiff);
+        libtiff.Close(picture->tiff);
     picture->tiff = NULL;
 }
 
@@ -289,11 +291,11 @@ static bool read_piece(const struct picture *picture, const struct piece *piece)
     tmsize_t wanted = (tmsize_t)(picture->pieces.row_bytes * piece->rows), made;
     memset(piece->bytes, 0, (size_t)wanted); /* what libtiff leaves out is the same each time */
     if (picture->tiled) {
-        uint32_t tile = TIFFComputeTile(picture->tiff, piece->x, piece->y, 0, (uint16_t)piece->plane);
-        made = TIFFReadEncodedTile(picture->tiff, tile, piece->bytes, wanted);
+        uint32_t tile = libtiff.ComputeTile(picture->tiff, piece->x, piece->y, 0, (uint16_t)piece->plane);
+        made = libtiff.ReadEncodedTile(picture->tiff, tile, piece->bytes, wanted);
     } else {
-        uint32_t strip = TIFFComputeStrip(picture->tiff, piece->y, (uint16_t)piece->plane);
-        made = TIFFReadEncodedStrip(picture->tiff, strip, piece->bytes, wanted);
+        uint32_t strip = libtiff.ComputeStrip(picture->tiff, piece->y, (uint16_t)piece->plane);
+        made = libtiff.ReadEncodedStrip(picture->tiff, strip, piece->bytes, wanted);
     }
     return made == wanted && !picture->damaged;
 }

@@ -5,12 +5,11 @@
 #include "preprocess/sound/make.h"
 
 #include <math.h>
-#include <sndfile.h>
-#include <soxr.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/check.h"
+#include "preprocess/sound/libraries.h"
 
 /* What the libraries take from malloc beside what grows with the piece. */
 #define OUTSIDE_BYTES ((uint64_t)4 << 20)
@@ -86,9 +85,9 @@ static bool is_known(int format)
 static int clip_open(struct clip *clip, struct decode_fault *fault)
 {
     static SF_VIRTUAL_IO memory = {clip_length, clip_seek, clip_read, clip_write, clip_tell};
-    clip->file = sf_open_virtual(&memory, SFM_READ, &clip->info, clip);
+    clip->file = libsndfile.open_virtual(&memory, SFM_READ, &clip->info, clip);
     if (!clip->file)
-        return decode_fail(fault, BAD_CORRUPT, "libsndfile: %s", sf_strerror(NULL));
+        return decode_fail(fault, BAD_CORRUPT, "libsndfile: %s", libsndfile.strerror(NULL));
     const SF_INFO *info = &clip->info;
     if (!is_known(info->format))
         return decode_fail(fault, BAD_NOT_AN_IMAGE,
@@ -108,7 +107,7 @@ static int clip_open(struct clip *clip, struct decode_fault *fault)
 static void clip_close(struct clip *clip)
 {
     if (clip->file)
-        sf_close(clip->file);
+        libsndfile.close(clip->file);
 }
 
 int sound_read_head(const uint8_t *bytes, size_t len_bytes, struct sound_facts *out, struct decode_fault *fault)
@@ -117,7 +116,7 @@ int sound_read_head(const uint8_t *bytes, size_t len_bytes, struct sound_facts *
     int code = clip_open(&clip, fault);
     if (!code) {
         SF_FORMAT_INFO format = {.format = clip.info.format & SF_FORMAT_TYPEMASK};
-        bool named = sf_command(NULL, SFC_GET_FORMAT_INFO, &format, sizeof format) == 0 && format.name;
+        bool named = libsndfile.command(NULL, SFC_GET_FORMAT_INFO, &format, sizeof format) == 0 && format.name;
         *out = (struct sound_facts){.rate_hz = (unsigned)clip.info.samplerate,
                                     .channels = (unsigned)clip.info.channels,
                                     .seconds = (double)clip.info.frames / clip.info.samplerate};
@@ -134,9 +133,9 @@ int sound_read_head(const uint8_t *bytes, size_t len_bytes, struct sound_facts *
 static int clip_read_piece(struct clip *clip, const struct sound_plan *plan, float *out, struct decode_fault *fault)
 {
     sf_count_t first = (sf_count_t)plan->first, present = (sf_count_t)plan->present;
-    if (first && sf_seek(clip->file, first, SF_SEEK_SET) != first)
+    if (first && libsndfile.seek(clip->file, first, SF_SEEK_SET) != first)
         return decode_fail(fault, BAD_CORRUPT, "its frame %lld cannot be reached", (long long)first);
-    sf_count_t got = sf_readf_float(clip->file, out, present);
+    sf_count_t got = libsndfile.readf_float(clip->file, out, present);
     if (got != present)
         return decode_fail(fault, BAD_CORRUPT, "its frame %lld cannot be decoded: the file is damaged or cut short",
                            (long long)(first + (got < 0 ? 0 : got)));
@@ -187,21 +186,22 @@ static int resample_planes(const struct sound_recipe *recipe, const struct clip 
                            const float *planes, float *out, struct decode_fault *fault)
 {
     soxr_error_t failed = NULL;
-    soxr_io_spec_t io = soxr_io_spec(SOXR_FLOAT32_S, SOXR_FLOAT32_S);
-    soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
-    soxr_runtime_spec_t runtime = soxr_runtime_spec(1);
+    soxr_io_spec_t io = libsoxr.io_spec(SOXR_FLOAT32_S, SOXR_FLOAT32_S);
+    soxr_quality_spec_t quality = libsoxr.quality_spec(SOXR_HQ, 0);
+    soxr_runtime_spec_t runtime = libsoxr.runtime_spec(1);
     const void *from[2] = {planes, planes + count};
     void *to[2] = {out, out + recipe->frames};
     size_t taken, made = 0, more = 1;
-    soxr_t soxr = soxr_create(clip->info.samplerate, recipe->rate, recipe->channels, &failed, &io, &quality, &runtime);
+    soxr_t soxr = libsoxr.create(clip->info.samplerate, recipe->rate, recipe->channels, &failed, &io, &quality,
+                                 &runtime);
     if (soxr && !failed)
-        failed = soxr_process(soxr, from, (size_t)count, &taken, to, recipe->frames, &made);
+        failed = libsoxr.process(soxr, from, (size_t)count, &taken, to, recipe->frames, &made);
     while (soxr && !failed && more && made < recipe->frames) {
         void *rest[2] = {out + made, out + recipe->frames + made};
-        failed = soxr_process(soxr, NULL, 0, &taken, rest, recipe->frames - made, &more);
+        failed = libsoxr.process(soxr, NULL, 0, &taken, rest, recipe->frames - made, &more);
         made += more;
     }
-    soxr_delete(soxr);
+    libsoxr.delete(soxr);
     if (!soxr || failed)
         return decode_fail(fault, BAD_NO_MEMORY, "libsoxr: %s", failed ? failed : "out of memory");
     for (uint32_t c = 0; c < recipe->channels; c++) /* rounding may leave it one short */

@@ -7,6 +7,7 @@
 #include "preprocess/sound/ogg.h"
 
 #ifdef LARDER_SOUND
+#include "preprocess/sound/libraries.h"
 #include "preprocess/sound/make.h"
 #endif
 
@@ -44,11 +45,11 @@ bool sound_is(const uint8_t *bytes, size_t len)
            is_mp3(bytes, len);
 }
 
-int sound_check_built(struct error *err)
+int sound_check(struct error *err)
 {
 #ifdef LARDER_SOUND
-    (void)err;
-    return 0;
+    struct error missing;
+    return sound_load(&missing) ? error_set(err, LARDER_EINVAL, "%s", missing.text) : 0;
 #else
     return error_set(err, LARDER_EINVAL,
                      "this larderd was built without sound: build it where libsndfile 1.1 or newer and libsoxr are "
@@ -59,36 +60,35 @@ int sound_check_built(struct error *err)
 /* check lets to the library what it may see. */
 static int check(const uint8_t *bytes, size_t len, struct decode_fault *fault)
 {
+    struct error err;
     if (!sound_is(bytes, len))
         return decode_fail(fault, BAD_NOT_AN_IMAGE,
                            "not a sound of a supported format (WAV, FLAC, Ogg with Vorbis or Opus, MP3, AIFF)");
     if (is_vorbis(bytes, len) && !ogg_vorbis_is_whole(bytes, len))
         return decode_fail(fault, BAD_CORRUPT, "an Ogg file whose headers are damaged or cut short");
-    return 0;
+    return sound_check(&err) ? decode_fail(fault, BAD_UNREADABLE, "%s", err.text) : 0;
 }
 
 int sound_look(const uint8_t *bytes, size_t len_bytes, struct sound_facts *out, struct decode_fault *fault)
 {
     int code = check(bytes, len_bytes, fault);
-    if (code)
-        return code;
 #ifdef LARDER_SOUND
-    return sound_read_head(bytes, len_bytes, out, fault);
+    if (code == 0)
+        code = sound_read_head(bytes, len_bytes, out, fault);
 #else
     (void)out;
-    return decode_fail(fault, BAD_NOT_AN_IMAGE, "this larderd was built without sound");
 #endif
+    return code;
 }
 
 int sound_make(struct scratch *memory, const struct sound_wish *wish, struct decode_fault *fault)
 {
     int code = check(wish->bytes, wish->len_bytes, fault);
-    if (code)
-        return code;
 #ifdef LARDER_SOUND
-    return sound_decode(memory, wish, fault);
+    if (code == 0)
+        code = sound_decode(memory, wish, fault);
 #else
     (void)memory;
-    return decode_fail(fault, BAD_NOT_AN_IMAGE, "this larderd was built without sound");
 #endif
+    return code;
 }

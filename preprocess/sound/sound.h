@@ -1,6 +1,6 @@
 /* sound.h: makes sounds of encoded clips: WAV, FLAC, Ogg with Vorbis or Opus, MP3 and AIFF, by libsndfile, which is
- * known to this folder alone, as libsoxr is. A build may lack the two; then sound_check_built refuses. Only the piece
- * that is drawn is decoded. */
+ * known to this folder alone, as libsoxr is. A build may lack the two, and so may a machine: then sound_check refuses.
+ * Only the piece that is drawn is decoded. */
 #ifndef LARDER_PREPROCESS_SOUND_SOUND_H
 #define LARDER_PREPROCESS_SOUND_SOUND_H
 
@@ -11,8 +11,9 @@
 #include "preprocess/scratch.h"
 #include "preprocess/sound/recipe.h"
 
-/* sound_check_built returns 0, or LARDER_EUNSUPPORTED with a text that says what to build with. */
-int sound_check_built(struct error *err);
+/* sound_check returns 0, or LARDER_EINVAL with a text that says what is missing. The first call loads the libraries.
+ * Any thread. */
+int sound_check(struct error *err);
 
 /* sound_is says by the first bytes whether a clip is of a format that is decoded. Nothing else reaches the library.
  * Pure. */

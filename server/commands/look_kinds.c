@@ -61,7 +61,7 @@ static struct clips read_clips(const struct dataset *dataset)
 void look_at_sounds(const struct dataset *dataset)
 {
     struct error err;
-    if (sound_check_built(&err)) {
+    if (sound_check(&err)) {
         printf("sounds   %s\n", err.text);
         return;
     }

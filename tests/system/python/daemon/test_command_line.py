@@ -320,8 +320,8 @@ class CommandLine(Case):
         """It looks at a daemon that is well, and finds what is made wrong."""
         told = {row["of"]: row for row in self.asked_any("doctor")}
         self.assertLessEqual({"daemon", "socket folder", "socket", "version", "memory", "page cache", "descriptors",
-                              "processors", "samples"}, told.keys())
-        for name in ("daemon", "socket folder", "socket", "version", "samples"):
+                              "processors", "samples", "libraries"}, told.keys())
+        for name in ("daemon", "socket folder", "socket", "version", "samples", "libraries"):
             self.assertEqual((told[name]["verdict"], told[name]["todo"]), ("good", None), told[name])
         os.chmod(self.folder, 0o777)
         told = {row["of"]: row for row in self.asked_any("doctor", status=FOUND)}

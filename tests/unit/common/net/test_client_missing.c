@@ -43,7 +43,7 @@ static void test_missing(void **state)
         assert_non_null(strstr(err.text, "libcurl"));
         assert_null(client);
     }
-    assert_int_equal(asked, 1);
+    assert_int_equal(asked, 2); /* it may have been installed meanwhile */
 }
 
 int main(void)
