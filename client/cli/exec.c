@@ -23,11 +23,23 @@ static bool beside(char path[PATH_BYTES])
     return true;
 }
 
+/* What python3 runs: the module, and where it cannot be had, what to do. */
+static char compare_script[] =
+    "import sys\n"
+    "try:\n"
+    "    from larder import compare\n"
+    "except ImportError as missing:\n"
+    "    sys.exit(f'larder plan --compare: {sys.executable} was asked, and cannot load the package larder: {missing}. "
+    "'\n"
+    "             'With the Python that you train with: YOUR_PYTHON -m larder.compare FOLDER …; in a checkout '\n"
+    "             'PYTHONPATH=client/python goes before it')\n"
+    "sys.exit(compare.main())\n";
+
 int cli_exec_compare(char **argv)
 {
-    static char python[] = "python3", module_option[] = "-m", module[] = "larder.compare";
+    static char python[] = "python3", script_option[] = "-c";
     char path[PATH_BYTES];
-    char *before[] = {python, module_option, module}; /* in place of this program's name, plan and --compare */
+    char *before[] = {python, script_option, compare_script}; /* in place of this program's name, plan and --compare */
     size_t at = 2;
     while (strcmp(argv[at], "--compare") != 0)
         at++;
@@ -36,7 +48,10 @@ int cli_exec_compare(char **argv)
     if (beside(path) && access(path, X_OK) == 0)
         setenv("LARDERD", path, 0);
     execvp(python, argv);
-    fprintf(stderr, "larder plan --compare: cannot run python3: %s\n", strerror(errno));
+    fprintf(stderr,
+            "larder plan --compare: cannot run python3: %s. With the Python that you train with: YOUR_PYTHON -m "
+            "larder.compare FOLDER …\n",
+            strerror(errno));
     return CLI_FAILED;
 }
 

@@ -170,9 +170,10 @@ static int error_of_bad(const struct driver *driver, const struct engine_action 
     bool beyond = action->error.reason == BAD_TOO_LARGE;
     for (uint32_t i = 0, other; i < action->error.n_others; i++) {
         size_t used = strlen(others);
-        if (dataset_index(dataset, action->error.others[i], &other))
-            snprintf(others + used, sizeof others - used, "%s%s", i + 1 == action->error.n_others ? " and " : ", ",
-                     shorten(dataset_key(dataset, other), key, 60));
+        if (dataset_index(dataset, action->error.others[i].id, &other))
+            snprintf(others + used, sizeof others - used, "%s%s (%s)", i + 1 == action->error.n_others ? " and " : ", ",
+                     shorten(dataset_key(dataset, other), key, 60),
+                     bad_reason_name((enum bad_reason)action->error.others[i].reason));
     }
     log_place(place, sizeof place);
     return error_set(err, action->error.error.code, "%s/%s (%s%s%s)%s: %s; the daemon's log names all: %s",

@@ -271,7 +271,9 @@ void driver_settle(struct driver *driver)
 
 static int unknown_job(int code, const char *name, struct error *err)
 {
-    return error_set(err, code, "there is no job \"%s\": `larder status` lists them", name);
+    return error_set(err, code,
+                     "there is no job \"%s\": `larder jobs` lists them, and `larder history` those that have ended",
+                     name);
 }
 
 int driver_cancel(struct driver *driver, const char *name, struct error *err)

@@ -98,6 +98,11 @@ struct engine_config {
 /* Most bad samples that an error names. */
 #define ENGINE_BAD_NAMED 3
 
+struct engine_bad {
+    sample_id id;
+    int reason; /* enum bad_reason */
+};
+
 /* Copies that may be out at once, and the bytes that they write together. The first copy may write more. */
 #define ENGINE_COPIES_MAX 4096
 #define ENGINE_COPIES_BYTES (UINT64_C(1) << 20)
@@ -356,7 +361,7 @@ struct engine_action {
             sample_id id;    /* the bad sample that a JOB_ERROR is about; else SAMPLE_NONE */
             int reason;      /* enum bad_reason of that sample */
             bool of_all_bad; /* It is about all bad samples of this epoch; `others` are some more of them. */
-            sample_id others[ENGINE_BAD_NAMED - 1];
+            struct engine_bad others[ENGINE_BAD_NAMED - 1];
             uint32_t n_others;
             const void *dataset;
             bool of_source; /* the job's source did not answer */

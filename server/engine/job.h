@@ -121,10 +121,11 @@ struct job_progress {
     uint64_t odd;
     uint64_t drawn; /* Picks of this epoch. In a fixed order this is the position of the next one that is dealt. */
     uint64_t lost;  /* bad samples that were not replaced */
-    uint64_t lost_before; /* those lost before the epoch was begun here */
-    struct idset *bad;    /* bad samples, replaced or not */
-    uint64_t abandoned;   /* samples left behind by ranks that went on */
-    uint64_t repeats;     /* repeats in all queues */
+    uint64_t lost_before;                          /* those lost before the epoch was begun here */
+    struct idset *bad;                             /* bad samples, replaced or not */
+    struct engine_bad first_bad[ENGINE_BAD_NAMED]; /* the first of them, as many as there are */
+    uint64_t abandoned;                            /* samples left behind by ranks that went on */
+    uint64_t repeats;                              /* repeats in all queues */
     /* The first world_size samples of a fixed order, for repeats, if there are several ranks and all are here; else
      * NULL. The job owns it. */
     sample_id *first;

@@ -242,14 +242,13 @@ struct engine_action *jobs_act_error(struct outbox *outbox, const struct job *jo
     return action;
 }
 
-/* name_others names bad samples of the epoch besides the one that the error is about. */
+/* name_others names the first bad samples of the epoch besides the one that the error is about. */
 static void name_others(const struct job *job, struct engine_action *action)
 {
-    sample_id id;
-    for (uint64_t i = 0; action->error.n_others < ENGINE_BAD_NAMED - 1 && idset_select(job->progress.bad, i, &id);
-         i++) {
-        if (id != action->error.id)
-            action->error.others[action->error.n_others++] = id;
+    uint64_t count = idset_count(job->progress.bad);
+    for (uint64_t i = 0; i < count && i < ENGINE_BAD_NAMED && action->error.n_others < ENGINE_BAD_NAMED - 1; i++) {
+        if (job->progress.first_bad[i].id != action->error.id)
+            action->error.others[action->error.n_others++] = job->progress.first_bad[i];
     }
 }
 

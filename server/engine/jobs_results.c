@@ -132,8 +132,12 @@ static void judge(struct engine *engine, const struct result *result)
     bool own = !entry_is_repeat(entry) && !entry->substitute;
     bool counted = own && !idset_contains(job->progress.bad, entry->id);
     job->tallies.bad_samples++;
-    if (counted)
+    if (counted) {
+        uint64_t before = idset_count(job->progress.bad);
+        if (before < ENGINE_BAD_NAMED)
+            job->progress.first_bad[before] = (struct engine_bad){.id = entry->id, .reason = result->reason};
         idset_add(job->progress.bad, entry->id);
+    }
     if (counted || (own && job->terms.multiset)) /* of a multiset each draw of the sample is lost */
         queue_of(&engine->queues, entry)->epoch.lost++;
     engine->plan.again = true;

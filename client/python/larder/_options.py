@@ -1,5 +1,6 @@
 """What the arguments of a Loader mean: checked, and as the wire has them."""
 
+import difflib
 import operator
 import os
 import re
@@ -77,13 +78,15 @@ _FOREIGN = {
 }
 
 
-def refuse(foreign):
-    """Raises where a Loader was given an argument that it has not."""
+def refuse(foreign, known):
+    """Raises where a Loader was given an argument that it has not; known: those that it has."""
     for name in foreign:
         if name in _FOREIGN:
             raise InvalidArgument(f"{name}= is an argument of a torch DataLoader or dataset, and not of a "
                                   f"larder.Loader: {_FOREIGN[name]}. Leave it out")
-        raise TypeError(f"a larder.Loader has no argument {name!r}: help(larder.Loader) has them all")
+        near = difflib.get_close_matches(name, known, 1)
+        raise TypeError(f"a larder.Loader has no argument {name!r}: "
+                        f"{f'did you mean {near[0]}=? ' if near else ''}help(larder.Loader) has them all")
 
 
 def whole(what, value, least, most):
@@ -133,6 +136,19 @@ def _absolute(text):
             os.fsdecode(text).endswith((".tar", *_list_file.ENDINGS)):
         text = os.path.abspath(os.path.expanduser(text))
     return text
+
+
+def not_here(text):
+    """An error's text of the daemon; where that knows no dataset of a name, which path is not here, whole, and what is
+    called nearly so."""
+    found = re.match(r'dataset "(.*)" is neither an absolute path nor a name', text)
+    if not found:
+        return text
+    path = os.path.abspath(found[1])
+    folder, name = os.path.split(path)
+    near = difflib.get_close_matches(name, os.listdir(folder) if os.path.isdir(folder) else [], 1)
+    return f"{path}: there is no such file or folder here, nor a dataset called {found[1]!r} in the daemon's " \
+           f"configuration{f'. Did you mean {os.path.join(folder, near[0])}?' if near else ''}"
 
 
 def labels_of_source(dataset, labels):

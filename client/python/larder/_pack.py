@@ -63,6 +63,9 @@ def pack(source, destination=None, *, workers=8, image=None, label=None, labels=
         if not done:
             _check_about(importer, destination)
         if not done and not _has(destination, "unfinished.larder"):
+            if hasattr(importer, "about") and not quiet:
+                print(f"{importer.about}. Images that are no encoded bytes are encoded anew: encode={encode!r}",
+                      file=sys.stderr, flush=True)
             _import(importer, destination, max(1, min(workers, len(importer.pieces))), classes or importer.classes,
                     (encode, quality), quiet)
         labels = getattr(importer, "labels", None)

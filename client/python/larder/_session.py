@@ -19,11 +19,13 @@ import time
 import numpy as np
 
 from . import _columns, _layout, _process, _record, _wire
+from ._options import not_here
 from ._socket import bytes_of, connect, descriptors, file_of, gone, map_arena, no_descriptor
 from ._socket_path import check_path
 from ._version import __version__
 from .errors import (DaemonGone, FormatError, IOFailure, JobCancelled, LarderError, NotFound, Timeout, VersionMismatch,
                      from_code)
+from .transforms import in_python
 
 HANDSHAKE_S = 30
 _POLL_MOST_S = 10**6      # that poll() can be told to wait
@@ -109,7 +111,7 @@ class Session:
         try:
             kind, _, welcome = _wire.decode(self._message(fds))
             if kind == _wire.ERROR:
-                raise from_code(welcome.code, welcome.text)
+                raise from_code(welcome.code, in_python(welcome.text))
             if kind == _wire.WELCOME and not fds and self._lost_fds:
                 raise no_descriptor(f"the daemon at {self.path} passed its arena")
             if kind != _wire.WELCOME or len(fds) != 1:
@@ -384,7 +386,7 @@ class Session:
 
     def _error(self, fields):
         """A daemon that goes says so with an error that is fatal. Of a job alone it says so when it was cancelled."""
-        error = from_code(fields.code, fields.text)
+        error = from_code(fields.code, in_python(not_here(fields.text)))
         if isinstance(error, DaemonGone):
             if not fields.fatal:
                 return JobCancelled(f"{fields.text}. To train again, make another Loader")
@@ -493,7 +495,7 @@ class Session:
             return self._token(fields, fds)
         if kind == _wire.COLUMN:
             return self._column(fields, fds)
-        return from_code(fields.code, fields.text) if kind == _wire.ERROR else fields
+        return from_code(fields.code, in_python(not_here(fields.text))) if kind == _wire.ERROR else fields
 
     def _token(self, fields, fds):
         """The token that a STATE brings, or the error in its place."""

@@ -6,21 +6,27 @@ Both read the same images with the same transforms, and do nothing with the batc
 worker processes over torchvision's ImageFolder. Larder is a daemon of its own, which ends with this program, with one
 job a script. Files are read once before, so that both find them in the page cache. Processor time is counted of
 everything that works for the jobs: their loops, the DataLoader's workers, the daemon. It hardly depends on what else
-runs."""
+runs. What it does is told on standard error, a line a step. Exit status: 0 compared, 1 failed, 2 wrong usage, 130
+stopped by a signal."""
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 WORKERS = 2
 BATCH_SIZE = 64
 CONFIG = "catalog: {checkpoint: none}\nmetrics: {enabled: false}\n"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOPPED = 130
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -40,19 +46,45 @@ def main(words=None):
         parser.error("--jobs is 1 to 64; --epochs and --images are 1 or more")
     if options.side:
         return _side(options)
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _stop)
+    return _compare(options)
+
+
+def _stop(*_):
+    """Ends the comparison where it is: whatever it began is cleared away on the way out."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    _say("stopped")
+    raise SystemExit(STOPPED)
+
+
+def _say(text):
+    print(f"larder.compare: {text}", file=sys.stderr, flush=True)
+
+
+def _compare(options):
+    _say(f"trains up to {options.epochs} x {options.images:,} images of {options.folder} with torch's DataLoader and "
+         "with Larder, without a model: a minute or so on a quiet machine, several on a busy one. Loading torch …")
     try:
         import torch  # noqa: F401
         import torchvision
-    except ImportError as missing:
-        print(f"skipped: {missing}; the comparison needs torch and torchvision", file=sys.stderr)
-        return 77
+    except (ImportError, OSError) as missing:  # OSError: a library that torch needs is missing
+        _say(f"{sys.executable} was asked, and cannot load torch and torchvision, which this compares with: {missing}. "
+             "With the Python that you train with: YOUR_PYTHON -m larder.compare FOLDER …")
+        return 1
     from . import InvalidArgument, from_torchvision
     try:
         from_torchvision(_compose(options))
+        data = torchvision.datasets.ImageFolder(options.folder)
     except (ImportError, AttributeError, InvalidArgument) as error:
-        print(f"larder.compare: {options.compose}: {error}", file=sys.stderr)
+        _say(f"{options.compose}: {error}")
         return 1
-    compared = Comparison(options, torchvision.datasets.ImageFolder(options.folder)).run()
+    except OSError as error:  # no such folder, or one without classes
+        _say(f"{options.folder}: {error}")
+        return 1
+    compared = Comparison(options, data).run()
     print(json.dumps(compared) if options.json else told(compared))
     return 0
 
@@ -96,7 +128,8 @@ def _side(options):
         indices = json.load(file)
     batches = (_torch_batches if options.side == "torch" else _larder_batches)(options, indices)
     print("ready", flush=True)
-    sys.stdin.readline()
+    if not sys.stdin.readline():
+        return 1  # who asked is gone
     before, samples = _processor_s(), 0
     for _ in range(options.epochs):
         for _, labels in batches:
@@ -116,6 +149,9 @@ class Comparison:
         self.paths = [data.samples[index][0] for index in self.indices]
 
     def run(self):
+        several = self.options.jobs > 1
+        self._steps = iter(range(1, 4 if several else 3))
+        self._of, self._began = 3 if several else 2, time.monotonic()
         for path in self.paths:
             with open(path, "rb") as file:
                 file.read()
@@ -123,12 +159,20 @@ class Comparison:
             list_path = os.path.join(folder, "indices")
             with open(list_path, "w", encoding="utf-8") as file:
                 json.dump(self.indices, file)
+            self._step("one DataLoader")
             torch = self._trained("torch", 1, list_path, {})
-            one = self._with_daemon(folder, 1, list_path)
-            many = one if self.options.jobs == 1 else self._with_daemon(folder, self.options.jobs, list_path)
+            self._step("one job of Larder")
+            one = many = self._with_daemon(folder, 1, list_path)
+            if several:
+                self._step(f"{self.options.jobs} jobs of Larder at once")
+                many = self._with_daemon(folder, self.options.jobs, list_path)
         return {"folder": self.options.folder, "dataset": self.size, "images": len(self.indices),
                 "epochs": self.options.epochs, "jobs": self.options.jobs, "compose": self.options.compose,
                 "cores": len(os.sched_getaffinity(0)), "dataloader": torch, "larder_1": one, "larder": many}
+
+    def _step(self, what):
+        _say(f"{time.monotonic() - self._began:.0f} s: step {next(self._steps)} of {self._of}: {what}, "
+             f"{self.options.epochs} x {len(self.indices):,} images")
 
     def _trained(self, side, jobs, indices, environment):
         """So many trainings at once: their samples and processor time together."""
@@ -136,10 +180,12 @@ class Comparison:
                  "--epochs", str(self.options.epochs)]
         words += ["--compose", self.options.compose] if self.options.compose else []
         path = os.pathsep.join(filter(None, (PACKAGES, os.environ.get("PYTHONPATH"))))
-        scripts = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                    env=dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", **environment))
-                   for _ in range(jobs)]
+        scripts = []
         try:
+            for _ in range(jobs):  # in sessions of their own: Ctrl-C is for this process, which ends them
+                scripts.append(subprocess.Popen(
+                    words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+                    env=dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", **environment)))
             for script in scripts:
                 if script.stdout.readline() != "ready\n":
                     raise SystemExit(f"larder.compare: {side}: it did not begin: the error above says why")
@@ -151,7 +197,8 @@ class Comparison:
                 raise SystemExit(f"larder.compare: {side}: a training ended early: the error above says why")
         finally:
             for script in scripts:
-                script.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(script.pid, signal.SIGKILL)  # the DataLoader's workers too
                 script.communicate()
         return {"samples": sum(one["samples"] for one in took), "processor_s": sum(one["processor_s"] for one in took)}
 
@@ -180,13 +227,18 @@ class Daemon:
         ready, far = os.pipe()
         with open(os.path.join(folder, "log"), "ab") as log:
             self.process = subprocess.Popen([program, "--config", config, "--socket", self.socket, "--ready-fd",
-                                             str(far)], pass_fds=(far,), stdin=subprocess.DEVNULL, stderr=log)
+                                             str(far)], pass_fds=(far,), stdin=subprocess.DEVNULL, stderr=log,
+                                            start_new_session=True)
         os.close(far)
-        with open(ready, "rb", closefd=True) as said:
-            came = said.readline()  # dots, and a line's end when scripts can connect
-        if not came.endswith(b"\n"):
-            with open(os.path.join(folder, "log"), encoding="utf-8", errors="replace") as log:
-                raise SystemExit("larder.compare: larderd did not start: " + log.read())
+        try:
+            with open(ready, "rb", closefd=True) as said:
+                came = said.readline()  # dots, and a line's end when scripts can connect
+            if not came.endswith(b"\n"):
+                with open(os.path.join(folder, "log"), encoding="utf-8", errors="replace") as log:
+                    raise SystemExit("larder.compare: larderd did not start: " + log.read())
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self):
         return self

@@ -16,6 +16,7 @@ import struct
 
 import numpy as np
 
+from . import subset
 from ._log import is_whole_key
 from .errors import FormatError, InvalidArgument, NotFound
 
@@ -416,6 +417,55 @@ class Samples:
         return image, label
 
 
+class Files:
+    """torchvision's ImageFolder and the like, or a torch Subset of one, whose images nothing changes: the files' own
+    bytes, in the dataset's order, with its labels."""
+
+    def __init__(self, dataset, positions=None, label=None):
+        rows = dataset.samples if positions is None else [dataset.samples[at] for at in positions]
+        self._root, self._rows = os.path.abspath(dataset.root), rows
+        self._keys = len({path for path, _ in rows}) == len(rows)
+        self._of_label = dataset.target_transform
+        self._labelled, self.classes = label is not False, Samples(dataset, label=label).classes
+        self.count, self.pieces = len(rows), ranges(len(rows), PIECE_SAMPLES)
+
+    def read(self, piece):
+        for path, label in self._rows[slice(*piece)]:
+            with open(path, "rb") as file:
+                data = file.read()
+            if self._of_label is not None:
+                label = self._of_label(label)
+            name = os.path.relpath(path, self._root)
+            yield data, label if self._labelled else None, \
+                key_of(name) if self._keys and not name.startswith("..") else None
+
+
+def _made_of_files(dataset):
+    """Whether a dataset is one of torchvision's that have a file a sample, as its own class reads it."""
+    def is_own(function):
+        return getattr(function, "__module__", "").startswith("torchvision.")
+
+    kind = type(dataset)
+    return any(base.__name__ == "DatasetFolder" and is_own(base) for base in kind.__mro__) and \
+        is_own(kind.__getitem__) and is_own(kind.__len__) and is_own(dataset.loader) and \
+        getattr(dataset.loader, "__name__", "") == "default_loader"
+
+
+def _of_object(dataset, image, label):
+    positions, whole = (None, dataset) if not subset.is_subset(dataset) else \
+        subset.positions(dataset, subset.is_subset)
+    changed = getattr(whole, "transform", None) is not None or \
+        type(getattr(whole, "transforms", None)).__name__ not in ("StandardTransform", "NoneType")
+    if not changed and _made_of_files(whole):
+        return Files(whole, positions, label)
+    samples = Samples(dataset, image, label)
+    if changed:
+        files = f", and larder.pack({whole.root!r}, …) that folder's files" if _made_of_files(whole) else ""
+        samples.about = f"the {type(whole).__name__} has a transform: what that makes of each image, once, is " \
+            f"stored. Without transform= the dataset's own images are packed{files}"
+    return samples
+
+
 def importer_of(source, image=None, label=None, labels=None):
     """The importer of a source; None: what the daemon reads itself, and larder pack too."""
     if hasattr(source, "pieces") and hasattr(source, "classes"):
@@ -426,7 +476,7 @@ def importer_of(source, image=None, label=None, labels=None):
         return _of_files(source, os.fspath(source[0]), image, label, labels)
     if type(source).__module__.split(".")[0] == "datasets":
         return HuggingFace(source, image, label)
-    return Samples(source, image, label)
+    return _of_object(source, image, label)
 
 
 def _importer_of_path(text, image, label, labels):

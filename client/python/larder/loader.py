@@ -10,6 +10,7 @@ thread waits for.
 """
 
 import functools
+import inspect
 import logging
 import os
 import time
@@ -174,7 +175,7 @@ class Loader:
                  local_world_size=None, transform=None, collate_fn=None, repeat=1, sampler=None, columns=(),
                  mixed=True, parts=None, as_tuple=None, tv_tensors=False, ragged=False, deal="epoch", mix=None,
                  **foreign):
-        _options.refuse(foreign)
+        _options.refuse(foreign, inspect.signature(Loader).parameters)
         if name and job and name != job:
             raise InvalidArgument(f"name is {name!r} and job {job!r}: they mean the same, give one")
         self._closed = False

@@ -9,6 +9,7 @@ import inspect
 import json
 import numbers
 import operator
+import re
 
 from .errors import InvalidArgument
 
@@ -257,6 +258,20 @@ def to_json(pipeline):
     return json.dumps([_step(position, step) for position, step in enumerate(pipeline)])
 
 
+def in_python(text):
+    """An error's text of the daemon, with the operators that it suggests as Python has them, not as JSON."""
+    labels = {row.split(":")[0]: label for label, (row, _) in _TABLE.items()}
+
+    def call(found):
+        if found[1] not in labels:
+            return found[0]
+        kind, arguments = globals()[labels[found[1]]], json.loads(found[2])
+        said = [repr(arguments.pop(name)) for name in kind.required if name in arguments]
+        return f"larder.{labels[found[1]]}({', '.join(said + [f'{k}={v!r}' for k, v in arguments.items()])})"
+
+    return re.sub(r'\{"(\w+)": (\{[^{}]*\})\}', call, text)
+
+
 def _step(position, step):
     if isinstance(step, Operator):
         return step.spec
@@ -267,6 +282,11 @@ def _step(position, step):
     if isinstance(step, (list, tuple)):
         raise InvalidArgument(f"pipeline[{position}] is a list: of several lists for one image, views of it are made: "
                               "Loader(…, views=[list, list])")
+    if callable(step) and "torchvision" not in type(step).__module__:
+        raise InvalidArgument(f"pipeline[{position}] is {getattr(step, '__name__', type(step).__name__)}, a function of "
+                              "the script's own, which the daemon cannot call: give it as Loader(…, transform=…), or "
+                              "have pipeline, rest = larder.split(transform) cut a Compose in front of it, and give "
+                              "transform=rest")
     hint = ": larder.from_torchvision makes a pipeline of torchvision's transforms" \
         if "torchvision" in type(step).__module__ else ", not an operator of larder, a name or a dict"
     raise InvalidArgument(f"pipeline[{position}] is a {type(step).__module__}.{type(step).__name__}{hint}")

@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
 TOOLS = ("bash", "dirname", "readlink", "cat", "mkdir", "nproc", "awk", "grep", "head")
 CMAKE = '#!/bin/sh\nprintf "%s\\n" "$@" "PKG_CONFIG_PATH=$PKG_CONFIG_PATH" >>"$ASKED"\n' \
-    'for percent in 40 45 100; do echo "[ $percent%] Building"; done\n'
+    '[ "$1" = --build ] && for percent in 40 41 45 100; do echo "[ $percent%] Building"; done; true\n'
 # What each names the image library, and the C library's headers.
 MANAGERS = {"dnf": ("dnf install", "vips-devel", "glibc-devel"), "apk": ("apk add", "vips-dev", "musl-dev"),
             "pacman": ("pacman -S --needed", "libvips", "glibc")}
@@ -101,8 +101,18 @@ class Run(unittest.TestCase):
         status, said, asked = self.run_it("build")
         self.assertEqual(status, 0)
         self.assertIn("--target larder_product", " ".join(asked))
-        self.assertIn("run: 40 % built\nrun: 100 % built\n", said)
+        self.assertIn("run: configuring build\nrun: building build\nrun: 40 % built\nrun: 45 % built\n"
+                      "run: 100 % built\n", said)
         self.assertIn("Needed are what Debian calls: cmake make gcc libc6-dev", said)
+
+    def test_demo_builds_once(self):
+        """The demo has what it needs built in one go, so what is built is told once. Here there is nothing to show."""
+        _, said, asked = self.run_it("demo")
+        self.assertEqual((said.count("run: configuring build\n"), said.count("run: building build\n"),
+                          said.count("run: 100 % built\n")), (1, 1, 1), said)
+        at = asked.index("--target")
+        self.assertEqual(asked[at + 1:at + 3], ["larder_product", "larder_make_images"])
+        self.assertEqual(asked.count("--target"), 1)
 
     def test_prefix(self):
         """With --prefix CMake and pkg-config look there first, tests are not built, and no package is asked for."""

@@ -180,7 +180,9 @@ class Slips(Case):
                             ("worker_init_fn", "no worker processes"), ("prefetch_factor", "prefetch=")):
             with self.assertRaisesRegex(larder.InvalidArgument, f"^{name}= .*{words}"):
                 self.loader(**{name: 1})
-        with self.assertRaisesRegex(TypeError, "no argument 'batchsize'"):
+        with self.assertRaisesRegex(TypeError, "no argument 'shufle': did you mean shuffle="):
+            larder.Loader("/data", shufle=True)
+        with self.assertRaisesRegex(TypeError, "no argument 'batchsize': did you mean batch_size="):
             self.loader(batchsize=3)
 
     def test_datasets_that_are_no_folders(self):

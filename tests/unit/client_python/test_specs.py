@@ -6,6 +6,7 @@ import json
 import os
 import pydoc
 import re
+import tempfile
 import types
 
 from support import Case, larder, main
@@ -67,10 +68,35 @@ class Specs(Case):
         for pipeline, words in ((foreign, r"\[0\] is a torchvision.*larder.from_torchvision"),
                                 ([larder.Resize(8), foreign], r"pipeline\[1\] .*larder.from_torchvision"),
                                 ([larder.RandomHorizontalFlip], r"class RandomHorizontalFlip: call it"),
-                                ([3], "int, not an operator"), (lambda image: image, "function, not an operator")):
+                                ([3], "int, not an operator"), (lambda image: image, r"own.*transform=.*larder\.split"),
+                                ([len], r"pipeline\[0\] is len, a function.*transform=.*larder\.split\(transform\)")):
             with self.assertRaisesRegex(larder.InvalidArgument, words):
                 transforms.to_json(pipeline)
         self.assertEqual(transforms.to_json(iter([larder.Resize(8)])), transforms.to_json(larder.Resize(8)))
+
+    def test_the_daemons_advice_is_python(self):
+        """Operators in JSON that a text of the daemon has are operators of this package; other JSON stays."""
+        for text, said in (('such as {"center_crop": {"size": 224}}, or', "such as larder.CenterCrop(224), or"),
+                           ('put {"to_dtype": {"dtype": "float32", "scale": true}} before',
+                            "put larder.ToDtype('float32', scale=True) before"),
+                           ('{"size": 224}, {"name": {"size": 1}}', '{"size": 224}, {"name": {"size": 1}}')):
+            self.assertEqual(transforms.in_python(text), said)
+
+    def test_a_path_that_is_not_here(self):
+        """A name that neither the daemon nor this folder has is told as the whole path, with the nearest one."""
+        from larder import _options
+        said = 'dataset "%s" is neither an absolute path nor a name under `datasets` in the configuration'
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder.name)
+        nearest = os.path.join(os.getcwd(), "train-images-here")
+        os.mkdir(nearest)
+        told = _options.not_here(said % "trian-images-here")
+        self.assertIn(os.path.join(os.getcwd(), "trian-images-here") + ": there is no such file or folder here", told)
+        self.assertIn(f"Did you mean {nearest}?", told)
+        self.assertNotIn("Did you mean", _options.not_here(said % "q0"))
+        self.assertEqual(_options.not_here("another"), "another")
 
     def test_wrong_arguments_are_named(self):
         """A missing, unknown or doubled argument fails where the operator is written."""

@@ -1,10 +1,13 @@
 """`larder plan --compare` trains on both sides what it says, counts what they cost, and says what jobs save.
 Figures of time are not held against anything: only counts, and what follows from them."""
 
+import glob
 import importlib.util
 import json
 import os
+import re
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -16,18 +19,39 @@ if importlib.util.find_spec("torchvision") is None:
 from larder import compare  # noqa: E402
 
 
+def command_lines():
+    """Of all processes."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                found.append(file.read())
+        except OSError:
+            pass  # it has ended meanwhile
+    return found
+
+
 class Compare(Case):
-    def compared(self, *words, path=PACKAGE):
+    def asked(self, words, path):
+        """The arguments of a Popen that compares."""
         python = os.path.join(self.folder, "python3")
         if not os.path.lexists(python):
             with open(python, "w", encoding="utf-8") as file:
                 file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -B "$@"\n')
             os.chmod(python, 0o755)
+        os.makedirs(os.path.join(self.folder, "tmp"), exist_ok=True)
         env = {name: value for name, value in os.environ.items() if name != "LARDERD"}
-        env.update(PYTHONPATH=path, PATH=self.folder + os.pathsep + os.environ["PATH"])
-        return subprocess.run([os.path.join(BIN, "larder"), "plan", tree(60), "--compare", *words], text=True,
-                              env=env, cwd=self.folder,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300 * SLOW)
+        env.update(PYTHONPATH=path, PATH=self.folder + os.pathsep + os.environ["PATH"],
+                   TMPDIR=os.path.join(self.folder, "tmp"))
+        return {"args": [os.path.join(BIN, "larder"), "plan", tree(60), "--compare", *words], "text": True, "env": env,
+                "cwd": self.folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+    def compared(self, *words, path=PACKAGE):
+        return subprocess.run(**self.asked(words, path), timeout=300 * SLOW)
+
+    def made(self):
+        """What comparisons have left in TMPDIR."""
+        return glob.glob(os.path.join(self.folder, "tmp", "larder-compare-*"))
 
     def test_counts(self):
         """Each side gets each image once an epoch; jobs that train together share what is prepared."""
@@ -40,6 +64,28 @@ class Compare(Case):
         self.assertTrue(80 <= told["larder"]["prepared"] < 160, told)
         for side in ("dataloader", "larder_1", "larder"):
             self.assertGreater(told[side]["processor_s"], 0)
+        lines = done.stderr.splitlines()
+        self.assertIn("a minute or so on a quiet machine", lines[0])
+        self.assertEqual(re.findall(r"step (\d of \d: [^,]*), 2 x 40 images", done.stderr),
+                         ["1 of 3: one DataLoader", "2 of 3: one job of Larder", "3 of 3: 2 jobs of Larder at once"])
+        self.assertEqual(self.made(), [])
+
+    def test_stopped(self):
+        """SIGTERM and Ctrl-C end it in any step: no folder and no process stays, and the exit status says so."""
+        for number, step, epochs in ((signal.SIGTERM, "step 1 of 2", "1000"), (signal.SIGINT, "step 2 of 2", "1")):
+            with subprocess.Popen(**self.asked(["--jobs", "1", "--epochs", epochs], PACKAGE)) as done:
+                self.addCleanup(done.kill)
+                said = ""
+                while step not in said:
+                    line = done.stderr.readline()
+                    self.assertTrue(line, said)
+                    said += line
+                self.assertEqual(len(self.made()), 1)
+                done.send_signal(number)
+                output, errors = done.communicate(timeout=120 * SLOW)
+            self.assertEqual((done.returncode, output, self.made()), (130, "", []), errors)
+            self.assertEqual(errors.splitlines()[-1], "larder.compare: stopped")
+            self.assertEqual([text for text in command_lines() if self.folder in text], [])
 
     @only_long
     def test_own_transforms(self):
@@ -55,13 +101,21 @@ class Compare(Case):
         self.assertIn("Lambda", done.stderr)
 
     def test_without_torchvision(self):
-        """Where torchvision is missing it says so, and measures nothing."""
+        """Where torchvision is missing it says which Python was asked, and what does it; it measures nothing."""
         os.mkdir(os.path.join(self.folder, "torchvision"))
         with open(os.path.join(self.folder, "torchvision", "__init__.py"), "w", encoding="utf-8") as file:
             file.write("raise ImportError('none here')\n")
         done = self.compared(path=self.folder + os.pathsep + PACKAGE)
-        self.assertEqual((done.returncode, done.stdout), (77, ""))
-        self.assertIn("needs torch and torchvision", done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"{sys.executable} was asked, and cannot load torch and torchvision", done.stderr)
+        self.assertIn("YOUR_PYTHON -m larder.compare", done.stderr)
+
+    def test_without_the_package(self):
+        """The same where that Python has no package larder."""
+        done = self.compared(path=self.folder)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"{sys.executable} was asked, and cannot load the package larder", done.stderr)
+        self.assertIn("YOUR_PYTHON -m larder.compare", done.stderr)
 
 
 class Told(Case):

@@ -68,6 +68,16 @@ class Demo(Case):
         self.assertRegex(done.stdout.splitlines()[-1], r"^larderd's page was http://127\.0\.0\.1:\d+/ while it ran")
         self.assertEqual(self.left_behind(), [])
 
+    def test_readme(self):
+        """README.md's excerpt adds up as the demo's output does."""
+        with open(os.path.join(os.path.dirname(DEMO), "..", "..", "..", "README.md"), encoding="utf-8") as file:
+            text = file.read().replace(",", "")
+        samples = [int(count) for count in re.findall(r"script-\d +(\d+) ", text)]
+        delivered, prepared, part = map(int, re.search(r"augmented (\d+) images; larderd did it for\n(\d+) (\d+)% less",
+                                                       text).groups())
+        self.assertEqual((len(samples), sum(samples)), (3, delivered))
+        self.assertEqual(f"{(delivered - prepared) / delivered:.0%}", f"{part}%")
+
     def test_slow_source(self):
         """With --slow-source a storage class has what was read, also after larderd was started anew. On a machine with
         much else to do some of it may not have been written yet."""

@@ -76,7 +76,9 @@ class Weights(Case):
         self.ratio(daemon, 100)  # both are at it
         before = self.ratio(daemon, 320)
         self.assertEqual(self.command(daemon, "weight", "a", "0").returncode, 2)
-        self.assertIn('there is no job "nobody"', self.command(daemon, "weight", "nobody", "9").stderr)
+        for words in (("weight", "nobody", "9"), ("cancel", "nobody"), ("explain", "nobody")):
+            self.assertIn('there is no job "nobody": `larder jobs` lists them, and `larder history` those that have '
+                          'ended', self.command(daemon, *words).stderr)
         self.assertEqual({name: job["weight"] for name, job in daemon.jobs().items()}, {"a": 1, "b": 3})
         for _ in range(2):
             result = self.command(daemon, "weight", "a", "9")

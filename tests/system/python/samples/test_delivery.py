@@ -235,11 +235,18 @@ class BadSamples(Case):
                     list(loader)
                 self.assertEqual(len(re.findall(r"\.jpg", str(caught.exception))), 2)
         files = files_of(self.tree)
-        for path in files[30:34]:
-            shutil.copyfile("/dev/null", path)
-        named = r"\.jpg \(\w+\), class_0\d/\w+\.jpg and class_0\d/\w+\.jpg: job"
-        with self.assertRaisesRegex(larder.BadSample, named):
-            list(self.loader(self.served, self.tree, subset=larder.Range(0, 40)))
+        with open(files[30], "rb") as file:
+            image = file.read()
+        for path, content in zip(files[30:35], (b"a text\n", image[:len(image) // 2]) * 2 + (b"a text\n",)):
+            with open(path, "wb") as file:
+                file.write(content)
+        named = r"(class_0\d/\w+\.jpg) \((\w+)\)"
+        with self.assertRaisesRegex(larder.BadSample, rf"/{named}, {named} and {named}: job") as caught:
+            list(self.loader(self.served, self.tree, subset=larder.Range(26, 46)))
+        reasons = {os.path.relpath(path, self.tree): reason for path, reason in
+                   zip(files[30:35], ("not_an_image", "corrupt") * 2 + ("not_an_image",))}
+        for name, reason in re.findall(named, str(caught.exception)):
+            self.assertEqual(reason, reasons.get(name, reason), name)
 
     def test_a_class_is_lost(self):
         """A class without a good sample is an error that says so, however few its samples are; as long as one is good

@@ -1,9 +1,11 @@
 """larder.pack of other forms: what the real daemon delivers of the store is what the form's own library reads."""
 
+import contextlib
 import gzip
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -62,6 +64,40 @@ class Imported(Case):
         got, loader = self.delivered()
         self.assertEqual([tuple(sample) for sample in got], self.want)
         self.assertEqual(loader.classes, list(classes))
+
+    def test_files_of_torchvision(self):
+        """ImageFolder, DatasetFolder and a Subset without transform: the files' own bytes, labels and classes. With a
+        transform what it makes is stored, which is said beforehand."""
+        try:
+            from torch.utils.data import Subset
+            from torchvision.datasets import DatasetFolder, ImageFolder
+            from torchvision.datasets.folder import default_loader
+        except ImportError as error:
+            raise unittest.SkipTest(str(error)) from None
+        dataset = tree(COUNT)
+        whole = ImageFolder(dataset)
+        every = list(range(COUNT))
+        for made, positions in ((whole, every), (DatasetFolder(dataset, default_loader, (".jpg",)), every),
+                                (Subset(whole, [9, 2, 30]), [9, 2, 30])):
+            self.store = self.path(f"{type(made).__name__}.store")
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said):
+                larder.pack(made, self.store)
+            self.assertNotIn("transform", said.getvalue())
+            self.want = []
+            for path, label in (whole.samples[at] for at in positions):
+                with open(path, "rb") as file:
+                    self.want.append((file.read(), label))
+            got, loader = self.delivered(len(positions))
+            self.assertTrue([tuple(sample) for sample in got] == self.want, type(made).__name__)
+            self.assertEqual(loader.classes, whole.classes)
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            larder.pack(ImageFolder(dataset, transform=lambda one: one.resize((5, 6))), self.path("changed.store"))
+        self.assertRegex(said.getvalue().splitlines()[0], "ImageFolder has a transform: .*is stored.*"
+                         + re.escape(f"larder.pack({dataset!r}, …)") + ".*encode='png'")
+        got, _ = self.delivered(COUNT, source=self.path("changed.store"))
+        self.assertEqual({bytes(data[:8]) for data, _ in got}, {b"\x89PNG\r\n\x1a\n"})
 
     def test_samples(self):
         """A Dataset with len() and [index]: its classes, and pixels as arrays."""
