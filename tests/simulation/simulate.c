@@ -16,6 +16,8 @@
  *   … --times                          how long the engine's longest step took
  *   … --check-every K                  engine_check after every K-th step, whatever it costs */
 #include <inttypes.h>
+#include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,6 +260,12 @@ int main(int argc, char **argv)
     struct options options = {.first = 1, .last = 200, .deeds = UINT64_MAX};
     if (!parse(argc, argv, &options))
         return 2;
+#ifdef M_MMAP_MAX /* glibc has it */
+    /* Thousands of engines of half a megabyte come and go. It would take a third of the processor to give their pages
+     * back to the system each time. */
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+#endif
     signal(SIGABRT, on_crash);
     signal(SIGFPE, on_crash);
     signal(SIGSEGV, on_crash);
