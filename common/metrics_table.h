@@ -58,6 +58,7 @@ METRIC(EVICTIONS, METRIC_COUNTER, "larder_evictions_total", "Residents evicted, 
 METRIC(STORAGE_SIZE, METRIC_GAUGE, "larder_storage_size_bytes", "What a storage class may take of its disk.", "class")
 METRIC(STORAGE_USED, METRIC_GAUGE, "larder_storage_used_bytes", "What a storage class takes of its disk.", "class")
 METRIC(STORAGE_SAMPLES, METRIC_GAUGE, "larder_storage_samples", "Samples that a storage class has.", "class")
+METRIC(STORAGE_PLANES, METRIC_GAUGE, "larder_storage_planes", "Samples that a storage class has in planes.", "class")
 METRIC(STORAGE_STATE, METRIC_GAUGE, "larder_storage_state",
        "1 for the state that a storage class is in, 0 for the others: filling, full, read_only (writing failed), off "
        "(reading failed).",

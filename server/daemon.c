@@ -74,6 +74,13 @@ static uint64_t sample_bytes(const void *dataset, sample_id id)
     return dataset_index(dataset, id, &index) ? dataset_size(dataset, index) : ENGINE_NOT_THERE;
 }
 
+static uint64_t planes_bytes(void *origins, const void *dataset, sample_id id)
+{
+    uint32_t index;
+    CHECK(dataset_index(dataset, id, &index));
+    return origins_planes(origins, dataset, index);
+}
+
 static uint64_t made_bytes(const void *dataset, const void *program, sample_id id)
 {
     uint32_t index;
@@ -134,11 +141,13 @@ static int open_storage(struct daemon *daemon, struct error *err)
         snprintf(curves, sizeof curves, "%s/storage-curves", config->checkpoint_dir);
     struct origins_config origins = {.n_classes = config->n_storage,
                                      .behind_bytes = config_behind_bytes(config->encoded_bytes),
+                                     .scans_max = (uint32_t)config->scans_max,
                                      .curves = *curves ? curves : NULL};
     for (uint32_t i = 0; i < config->n_storage; i++) {
         origins.classes[i].path = config->storage[i].path;
         origins.classes[i].size_bytes = config->storage[i].size_bytes;
         origins.classes[i].threads = (uint32_t)config->storage[i].threads;
+        origins.classes[i].planes = config->storage[i].form == CONFIG_FORM_PLANES;
     }
     return origins_create(&origins, &daemon->origins, err);
 }
@@ -188,6 +197,8 @@ static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot
                                   .prepares_ns = workers * WORK_PER_THREAD_NS,
                                   .copy_bytes = COPY_BYTES,
                                   .sample_bytes = sample_bytes,
+                                  .planes_bytes = daemon->origins ? planes_bytes : NULL,
+                                  .planes_ctx = daemon->origins,
                                   .made_bytes = made_bytes,
                                   .class_is_left = classes_is_left};
 }

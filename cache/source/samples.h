@@ -24,11 +24,13 @@ struct sample_place {
     uint64_t offset;
 };
 
-/* One sample among several to be read. The caller sets index and buf. The outcome is in err; code 0 means that it was
- * read. `left` says instead that the time was up before the sample was begun. */
+/* One sample among several to be read. The caller sets index and buf, and room if it takes planes. The outcome is in
+ * err; code 0 means that it was read. `left` says instead that the time was up before the sample was begun. */
 struct sample_read {
     uint32_t index;
-    void *buf; /* room for dataset_size(index) */
+    void *buf;             /* room for dataset_size(index), or for `room` if that is more */
+    uint64_t room;         /* the most bytes of its planes that are taken (cache/tier/tier.h); 0: none are */
+    uint64_t planes_bytes; /* buf has so many bytes of its planes; 0: it has the sample's own bytes */
     bool left;
     struct sample_place place; /* the source's own while it reads */
     struct error err;

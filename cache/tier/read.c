@@ -18,19 +18,35 @@ struct found {
     struct place place;
 };
 
-static struct place *find_locked(const struct tier *tier, struct tier_key key, uint64_t bytes)
+static struct place *find_locked(const struct tier *tier, struct tier_key key)
 {
     struct place *place = tier->read_off ? NULL : place_find(&tier->table, key);
-    return place && place->len_bytes == bytes && tier_segment_locked(tier, place->segment) ? place : NULL;
+    return place && tier_segment_locked(tier, place->segment) ? place : NULL;
 }
 
 bool tier_find(struct tier *tier, struct tier_key key, uint64_t bytes)
 {
     CHECK_MAGIC(tier, TIER_MAGIC);
     pthread_mutex_lock(&tier->lock);
-    bool found = find_locked(tier, key, bytes) != NULL;
+    const struct place *place = find_locked(tier, key);
+    bool found = place && (place->form == TIER_PLANES || place->len_bytes == bytes);
     pthread_mutex_unlock(&tier->lock);
     return found;
+}
+
+uint64_t tier_find_planes(struct tier *tier, struct tier_key key)
+{
+    CHECK_MAGIC(tier, TIER_MAGIC);
+    pthread_mutex_lock(&tier->lock);
+    const struct place *place = find_locked(tier, key);
+    uint64_t len_bytes = place && place->form == TIER_PLANES ? place->len_bytes : 0;
+    pthread_mutex_unlock(&tier->lock);
+    return len_bytes;
+}
+
+static bool suits(const struct place *place, const struct tier_read *read)
+{
+    return place->form == TIER_PLANES ? place->len_bytes <= read->room : place->len_bytes == read->bytes;
 }
 
 static int by_place(const void *a, const void *b)
@@ -100,10 +116,11 @@ static uint32_t find_all(struct tier *tier, struct tier_read *reads, uint32_t co
     uint32_t n = 0;
     pthread_mutex_lock(&tier->lock);
     for (uint32_t i = 0; i < count; i++) {
-        const struct place *place = find_locked(tier, reads[i].key, reads[i].bytes);
+        const struct place *place = find_locked(tier, reads[i].key);
         reads[i].done = false;
-        if (!place)
+        if (!place || !suits(place, &reads[i]))
             continue;
+        reads[i].planes_bytes = place->form == TIER_PLANES ? place->len_bytes : 0;
         found[n] = (struct found){&reads[i], tier_segment_locked(tier, place->segment), *place};
         found[n++].segment->refs++;
     }

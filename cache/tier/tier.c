@@ -81,7 +81,10 @@ void tier_forget_locked(struct tier *tier, struct place *place)
     if (!segment)
         return;
     segment->samples--;
+    segment->planes -= place->form == TIER_PLANES;
     tier->stats.samples--;
+    tier->stats.planes -= place->form == TIER_PLANES;
+    tier->stats.unmoved -= !segment->moved;
 }
 
 int tier_place_locked(struct tier *tier, const struct place *place)
@@ -91,8 +94,12 @@ int tier_place_locked(struct tier *tier, const struct place *place)
     if (code)
         return code;
     tier_forget_locked(tier, &old);
-    tier_segment_locked(tier, place->segment)->samples++;
+    struct segment *segment = tier_segment_locked(tier, place->segment);
+    segment->samples++;
+    segment->planes += place->form == TIER_PLANES;
     tier->stats.samples++;
+    tier->stats.planes += place->form == TIER_PLANES;
+    tier->stats.unmoved += !segment->moved;
     return 0;
 }
 
@@ -115,9 +122,14 @@ void tier_give_up(struct tier *tier, size_t at)
     pthread_mutex_lock(&tier->lock);
     tier->stats.used_bytes -= segment->len_bytes;
     tier->stats.samples -= segment->samples;
-    tier->stats.given_up++;
+    tier->stats.planes -= segment->planes;
+    tier->stats.unmoved -= segment->moved ? 0 : segment->samples;
+    tier->stats.given_up += segment->samples > 0;
+    tier->full = false;
     memmove(&tier->segments[at], &tier->segments[at + 1], (tier->n_segments - at - 1) * sizeof(struct segment *));
     tier->n_segments--;
+    if (tier->open[segment->moved] == segment)
+        tier->open[segment->moved] = NULL;
     int fd = release_locked(segment);
     pthread_mutex_unlock(&tier->lock);
     if (fd >= 0)
@@ -137,10 +149,9 @@ static bool collect(struct tier *tier, const struct segment *segment, struct seg
     return index->places != NULL;
 }
 
-int tier_seal(struct tier *tier)
+int tier_seal(struct tier *tier, struct segment *segment)
 {
     char path[PATH_MAX], name[SEGMENT_NAME_BYTES];
-    struct segment *segment = tier->segments[tier->n_segments - 1];
     struct segment_index index = {
         .segment = segment->number, .n_owners = segment->n_owners, .sealed_bytes = segment->len_bytes};
     memcpy(index.owners, segment->owners, sizeof index.owners);
@@ -180,16 +191,29 @@ static void add_owner(struct segment *segment, uint64_t owner)
         segment->owners[segment->n_owners++] = owner;
 }
 
+/* place_found adds a place that was found in a file. A sample may have been found in the form that it stays in, and be
+ * found as it was read in a segment that it was moved from. Then it stays where it is. */
+static int place_found(struct tier *tier, struct segment *segment, const struct place *place)
+{
+    const struct place *known = place_find(&tier->table, place->key);
+    segment->moved = segment->moved || place->form != TIER_AS_READ;
+    if (known && known->form != TIER_AS_READ && place->form == TIER_AS_READ &&
+        tier_segment_locked(tier, known->segment))
+        return 0;
+    return tier_place_locked(tier, place);
+}
+
 static int found_record(void *ctx, const struct record *record, uint64_t offset)
 {
     struct opening *opening = ctx;
     struct place place = {.key = record->key,
                           .hash = record->hash,
                           .offset = offset,
+                          .form = record->form,
                           .len_bytes = record->len_bytes,
                           .segment = opening->segment->number};
     add_owner(opening->segment, record->owner);
-    return tier_place_locked(opening->tier, &place);
+    return place_found(opening->tier, opening->segment, &place);
 }
 
 static int take_index(struct tier *tier, struct segment *segment, uint64_t file_bytes)
@@ -199,7 +223,7 @@ static int take_index(struct tier *tier, struct segment *segment, uint64_t file_
         return 0;
     int code = 0;
     for (size_t i = 0; !code && i < index.count; i++)
-        code = tier_place_locked(tier, &index.places[i]);
+        code = place_found(tier, segment, &index.places[i]);
     memcpy(segment->owners, index.owners, sizeof segment->owners);
     segment->n_owners = index.n_owners;
     segment->sealed_bytes = segment->len_bytes = index.sealed_bytes;
@@ -269,7 +293,8 @@ static int load_segments(struct tier *tier, struct error *err)
     while (!code && tier->n_segments && tier->stats.used_bytes > tier->size_bytes)
         tier_give_up(tier, 0);
     tier->stats.given_up = 0;
-    tier->open = tier->n_segments > 0;
+    for (size_t i = 0; i < tier->n_segments; i++)
+        tier->open[tier->segments[i]->moved] = tier->segments[i];
     return code;
 }
 
@@ -281,6 +306,7 @@ static void destroy(struct tier *tier)
     place_table_free(&tier->table);
     folder_close(&tier->folder);
     pthread_mutex_destroy(&tier->lock);
+    pthread_mutex_destroy(&tier->writing);
     free(tier->wanted);
     free(tier->path);
     tier->magic = 0;
@@ -303,7 +329,7 @@ int tier_open(const char *path, uint64_t size_bytes, struct tier **out, struct e
     tier->path = xstrdup(path);
     tier->size_bytes = size_bytes;
     tier->segment_bytes = segment_bytes_of(size_bytes);
-    CHECK(pthread_mutex_init(&tier->lock, NULL) == 0);
+    CHECK(pthread_mutex_init(&tier->lock, NULL) == 0 && pthread_mutex_init(&tier->writing, NULL) == 0);
     int code = folder_open_class(path, size_bytes, &tier->folder, err);
     if (!code)
         code = load_segments(tier, err);
@@ -320,8 +346,10 @@ void tier_close(struct tier *tier)
     if (!tier)
         return;
     CHECK_MAGIC(tier, TIER_MAGIC);
-    if (tier->open && !tier->write_off && !tier->read_off && tier_seal(tier))
-        tier_failed(tier, false, errno);
+    for (int moved = 0; moved <= 1; moved++) {
+        if (tier->open[moved] && !tier->write_off && !tier->read_off && tier_seal(tier, tier->open[moved]))
+            tier_failed(tier, false, errno);
+    }
     destroy(tier);
 }
 

@@ -6,8 +6,8 @@
  * have no record of an owner (a dataset) that is wanted now. Every read is verified. A record whose bytes differ from
  * those written is dropped and counted.
  *
- *   tier_open ─▶ { tier_find, tier_read_many, tier_stats: any threads │ tier_write: one thread │ tier_want }* ─▶
- * tier_close
+ *   tier_open ─▶ { tier_find, tier_read_many, tier_stats, tier_write: any threads │ tier_move: one thread │
+ * tier_want }* ─▶ tier_close
  *
  * The folder has `class` (what it is, its seed and size), `lock`, and for each segment `segment-N` and, once it was
  * sealed, `index-N`. An index is written by file_replace and has a checksum. Records that no index lists are found
@@ -50,16 +50,29 @@ struct tier_key {
     uint64_t low, high;
 };
 
-/* A sample to be read. The caller sets the first three. done: buf has the sample's bytes. */
+/* The form of a sample in a class. The class knows nothing of its bytes. */
+enum tier_form {
+    TIER_AS_READ,
+    TIER_PLANES, /* other bytes that give the same pixels, of another length (jpeg_planes.h) */
+    TIER_STAYS   /* as it was read, after it was found to have no other form */
+};
+#define TIER_FORMS 3
+
+/* A sample to be read. The caller sets the first three, and room if it takes planes. done: buf has the sample's bytes,
+ * or, if planes_bytes is not 0, so many bytes of its planes. */
 struct tier_read {
     struct tier_key key;
-    uint64_t bytes;
-    void *buf; /* room for `bytes` */
+    uint64_t bytes; /* its length as it was read */
+    void *buf;      /* room for `bytes`, or for `room` if that is more */
     bool done;
+    uint64_t room; /* the most bytes of its planes that are taken; 0: none are */
+    uint64_t planes_bytes;
 };
 
-/* tier_find tells whether the class has a sample of this size, and can be read. */
+/* tier_find tells whether the class has a sample of this size, in any form, and can be read. tier_find_planes returns
+ * the length of its planes if that is its form, or 0. */
 bool tier_find(struct tier *tier, struct tier_key key, uint64_t bytes);
+uint64_t tier_find_planes(struct tier *tier, struct tier_key key);
 /* tier_read_many reads samples, and neighbours with one request. It returns how many were read. If the disk does not
  * answer, the class is switched off. count ≤ TIER_READS_MAX. It blocks on the disk. */
 uint32_t tier_read_many(struct tier *tier, struct tier_read *reads, uint32_t count);
@@ -72,13 +85,40 @@ struct tier_record {
 };
 
 /* tier_write appends those records that the class does not have and that it has room for, and returns how many. owner
- * is the dataset's number. One thread at a time; it blocks on the disk. If the disk takes nothing, writing is switched
- * off. */
+ * is the dataset's number. Any thread; it blocks on the disk. If the disk takes nothing, writing is switched off. */
 uint32_t tier_write(struct tier *tier, uint64_t owner, const struct tier_record *records, uint32_t count);
 /* tier_writable tells whether tier_write may be of use now. */
 bool tier_writable(struct tier *tier);
 /* tier_want says which owners are wanted from now on; to begin with none are. count ≤ TIER_OWNERS_MAX. */
 void tier_want(struct tier *tier, const uint64_t *owners, uint32_t count);
+
+/* ── samples that get another form: one thread ──
+ *
+ * A class that is moved has two kinds of segments: with samples as they were read, and with those that stay in the form
+ * that they have. Each sample of the former is written once more, in the form that it stays in, to one of the latter. A
+ * segment that has no sample left is removed. So nothing is overwritten, and a kill at any moment costs no sample. */
+
+/* tier_keep_room has the class keep room for one segment more. Call it before all else. */
+void tier_keep_room(struct tier *tier);
+
+/* Where tier_next is; all is 0 at first. */
+struct tier_moving {
+    uint32_t segment;
+    uint64_t offset;
+};
+/* A sample in the form as it was read. The caller frees the bytes. */
+struct tier_sample {
+    struct tier_key key;
+    uint64_t owner, offset;
+    uint32_t segment, len_bytes;
+    uint8_t *bytes;
+};
+/* tier_next returns the next sample to be moved. False: there is none now, or no memory. It blocks on the disk. */
+bool tier_next(struct tier *tier, struct tier_moving *moving, struct tier_sample *out);
+/* tier_move writes the sample once more, unless it has gone from where it was: its planes, if there are any and the
+ * class has room for what they take more than the sample; or else its own bytes, which then stay. False: the class
+ * takes nothing more. It blocks on the disk. */
+bool tier_move(struct tier *tier, const struct tier_sample *sample, const void *planes, uint64_t len_bytes);
 
 /* TIER_READ_ONLY: writing failed. TIER_OFF: reading failed; the class is not used any more. */
 enum tier_state { TIER_FILLING, TIER_FULL, TIER_READ_ONLY, TIER_OFF };
@@ -88,8 +128,8 @@ const char *const *tier_state_names(void);          /* all of them, by state, an
 
 struct tier_stats {
     enum tier_state state;
-    uint64_t size_bytes, used_bytes; /* used: by the segment files */
-    uint64_t samples;
+    uint64_t size_bytes, used_bytes;   /* used: by the segment files */
+    uint64_t samples, planes, unmoved; /* planes: samples in planes; unmoved: samples for tier_next */
     uint32_t segments;
     uint64_t written_samples, written_bytes; /* since the class was opened; so are those below */
     uint64_t corrupt;                        /* records dropped because their bytes were wrong */
@@ -102,7 +142,7 @@ void tier_stats(struct tier *tier, struct tier_stats *out);
 struct tier_view {
     bool in_use;                     /* another process has the lock */
     uint64_t size_bytes, used_bytes; /* size: set when it was opened last */
-    uint64_t samples, sample_bytes;
+    uint64_t samples, planes, sample_bytes;
     uint32_t segments, sealed_segments; /* sealed: the index lists all records */
     uint64_t unfinished_bytes;          /* unfinished writes at the ends of segments */
     uint64_t broken;                    /* records whose bytes are wrong; known after verifying */

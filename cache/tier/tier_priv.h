@@ -5,7 +5,7 @@
  *   folder.c   the folder, its lock and its description
  *   segment.c  segment files: found, gone through, sealed, removed
  *   tier.c     the class: its life, and what it says
- *   read.c, write.c, view.c */
+ *   read.c, write.c, move.c, view.c */
 #ifndef LARDER_CACHE_TIER_TIER_PRIV_H
 #define LARDER_CACHE_TIER_TIER_PRIV_H
 
@@ -28,6 +28,7 @@ struct record {
     struct tier_key key;
     uint64_t owner, hash; /* hash: the sample's bytes' */
     uint32_t len_bytes;
+    enum tier_form form;
 };
 
 uint64_t tier_hash(const void *bytes, uint64_t len_bytes);
@@ -38,7 +39,9 @@ bool tier_header_parse(const uint8_t bytes[RECORD_HEADER_BYTES], struct record *
 /* The place of a sample. It is useless if its segment is gone or SEGMENT_NONE. */
 struct place {
     struct tier_key key;
-    uint64_t hash, offset; /* offset: where the sample's bytes begin */
+    uint64_t hash;
+    uint64_t offset : 62; /* where the sample's bytes begin */
+    uint64_t form : 2;    /* enum tier_form */
     uint32_t len_bytes, segment;
 };
 #define SEGMENT_NONE UINT32_MAX
@@ -82,7 +85,8 @@ struct segment {
     int fd;
     uint64_t len_bytes; /* whole records only */
     uint64_t sealed_bytes;
-    uint64_t samples;
+    uint64_t samples, planes;
+    bool moved; /* its samples are in the form that they stay in */
     uint32_t n_owners;
     uint64_t owners[SEGMENT_OWNERS_MAX];
 };
@@ -128,11 +132,13 @@ struct tier {
     char *path;
     struct folder folder;
     uint64_t size_bytes, segment_bytes; /* segment_bytes: a segment of this length is full */
+    bool moves;                         /* it keeps room for a segment that is moved */
+    pthread_mutex_t writing;            /* whoever has it is the writer; taken before `lock` */
     pthread_mutex_t lock;               /* guards all below, but that only the writer changes segments' lengths */
     struct place_table table;
-    struct segment **segments; /* in ascending order of numbers; the last one is written to, if `open` */
+    struct segment **segments; /* in ascending order of numbers */
     size_t n_segments, cap_segments;
-    bool open;
+    struct segment *open[2]; /* those that are written to, by `moved`; NULL: the next write begins one. The writer's */
     uint32_t next_number;
     uint64_t *wanted;
     uint32_t n_wanted;
@@ -146,12 +152,14 @@ void tier_release(struct tier *tier, struct segment *segment);
 void tier_forget_locked(struct tier *tier, struct place *place);
 /* tier_place_locked adds a place; the one with its key before it is of no use any more. LARDER_ENOMEM. */
 int tier_place_locked(struct tier *tier, const struct place *place);
+/* tier_is_at_locked tells whether the sample still lies where tier_next found it. */
+bool tier_is_at_locked(const struct tier *tier, const struct tier_sample *sample);
 /* tier_add_segment returns a new last segment, which the class owns; the writer or whoever opens the class calls it. */
 struct segment *tier_add_segment(struct tier *tier, uint32_t number, int fd);
 /* tier_give_up removes the segment at `at`, with its records. */
 void tier_give_up(struct tier *tier, size_t at);
-/* tier_seal makes what the last segment holds last, and writes its index. 0, or -1 with errno. */
-int tier_seal(struct tier *tier);
+/* tier_seal makes what a segment holds last, and writes its index. 0, or -1 with errno. */
+int tier_seal(struct tier *tier, struct segment *segment);
 /* tier_failed switches writing, or all, off after an errno, and logs it the first time. */
 void tier_failed(struct tier *tier, bool reading, int number);
 

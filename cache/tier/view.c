@@ -52,6 +52,7 @@ static int see_record(void *ctx, const struct record *record, uint64_t offset)
         return LARDER_EGONE;
     }
     viewing->view->samples++;
+    viewing->view->planes += record->form == TIER_PLANES;
     viewing->view->sample_bytes += record->len_bytes;
     if (viewer->verify && !is_right(viewing, record, offset)) {
         char what[96];

@@ -43,6 +43,10 @@ static void print_storage(const json_t *status, FILE *out)
                 cells_printable(json_object_get(row, "state"), NAME_COLUMNS_MAX, state),
                 json_is_true(json_object_get(row, "left_alone")) ? " (slower than the source)" : "",
                 cells_bytes(cells_field(row, "used_bytes"), a), cells_bytes(cells_field(row, "size_bytes"), b));
+        const char *form = json_string_value(json_object_get(row, "form"));
+        if (form && strcmp(form, "planes") == 0)
+            fprintf(out, ", %s of %s samples in planes", cells_count(cells_field(row, "planes"), a),
+                    cells_count(cells_field(row, "samples"), b));
         if (read > 0)
             fprintf(out, "; %.0f%% of reads", 100 * cells_field(json_object_get(row, "read"), "bytes") / read);
         fputc('\n', out);

@@ -62,6 +62,8 @@ static uint32_t inside(JDIMENSION blocks, int factor)
 static void load_row(struct make *make, uint32_t row)
 {
     struct jpeg_decompress_struct *from = make->from;
+    if (from->progress)
+        from->progress->progress_monitor((j_common_ptr)from);
     for (int p = 0; p < from->num_components; p++) {
         const jpeg_component_info *component = &from->comp_info[p];
         JDIMENSION height = (JDIMENSION)component->v_samp_factor;

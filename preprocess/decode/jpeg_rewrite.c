@@ -16,7 +16,7 @@
 #include "preprocess/decode/jpeg_sink.h"
 #include "preprocess/decode/jpeg_whole.h"
 
-#define PIXELS_MAX ((uint64_t)200000000) /* coefficients are kept whole: up to six bytes a pixel */
+#define PIXELS_MAX ((uint64_t)200000000) /* coefficients are kept whole */
 #define SCANS_MAX 100
 #define MARKER_BYTES_MAX 0xffff
 #define EXIF_MARKER (JPEG_APP0 + 1)
@@ -36,6 +36,7 @@ struct rewrite {
     struct planes_file planes; /* the input, unless it is a JPEG */
     bool from_planes;
     bool by_rows; /* libjpeg did not read the coefficients */
+    struct jpeg_leave leave;
 };
 
 static _Noreturn void error_exit(j_common_ptr cinfo)
@@ -50,22 +51,25 @@ static void emit_message(j_common_ptr cinfo, int level)
         error_exit(cinfo);
 }
 
-/* libjpeg calls this before it reads or writes a row of MCUs. */
+/* This is called before a row of MCUs is read or written. */
 static void watch(j_common_ptr cinfo)
 {
     struct rewrite *rewrite = cinfo->client_data;
-    if (cinfo->is_decompressor && ((j_decompress_ptr)cinfo)->input_scan_number > SCANS_MAX)
+    const struct jpeg_leave *leave = &rewrite->leave;
+    if (cinfo->is_decompressor && ((j_decompress_ptr)cinfo)->input_scan_number > (int)leave->scans_max)
+        error_exit(cinfo);
+    if (leave->go_on && !leave->go_on(leave->ctx))
         error_exit(cinfo);
     if (!cinfo->is_decompressor && rewrite->to_planes)
         longjmp(rewrite->header_written, 1);
 }
 
-static bool can_rewrite(const struct jpeg_decompress_struct *from)
+static bool can_rewrite(const struct jpeg_decompress_struct *from, uint64_t pixels_max)
 {
     bool colours = from->jpeg_color_space == JCS_GRAYSCALE || from->jpeg_color_space == JCS_YCbCr ||
                    from->jpeg_color_space == JCS_RGB;
     return colours && (from->num_components == 1 || from->num_components == 3) && from->data_precision == 8 &&
-           !from->arith_code && (uint64_t)from->image_width * from->image_height <= PIXELS_MAX;
+           !from->arith_code && (uint64_t)from->image_width * from->image_height <= pixels_max;
 }
 
 /* is_complete tells whether no scan is missing. libjpeg smooths the blocks of a progressive JPEG that lacks scans; it
@@ -118,7 +122,7 @@ static jvirt_barray_ptr *read_all(struct rewrite *rewrite, const uint8_t *bytes,
     struct jpeg_decompress_struct *from = &rewrite->from;
     jpeg_mem_src(from, bytes, len_bytes);
     jpeg_read_header(from, TRUE);
-    if (!can_rewrite(from))
+    if (!can_rewrite(from, rewrite->leave.pixels_max))
         return NULL;
     jvirt_barray_ptr *coefficients = jpeg_whole_read(from, rewrite->from_planes ? &rewrite->planes : NULL);
     rewrite->by_rows = coefficients != NULL;
@@ -206,13 +210,22 @@ static bool is_jpeg(const uint8_t *bytes, size_t len_bytes)
     return len_bytes >= sizeof start && memcmp(bytes, start, sizeof start) == 0;
 }
 
+/* begin returns the state for a JPEG, which finish frees. NULL: it is none, or there is no memory. */
+static struct rewrite *begin(const uint8_t *jpeg, size_t len_bytes)
+{
+    struct rewrite *rewrite = is_jpeg(jpeg, len_bytes) ? calloc(1, sizeof *rewrite) : NULL;
+    if (rewrite)
+        rewrite->leave = (struct jpeg_leave){.scans_max = SCANS_MAX, .pixels_max = PIXELS_MAX};
+    return rewrite;
+}
+
 uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, size_t *new_bytes)
 {
     struct planes_file planes = {0};
     bool from_planes = planes_file_open(&planes, bytes, len_bytes);
     const uint8_t *jpeg = from_planes ? planes.header : bytes;
     size_t jpeg_bytes = from_planes ? planes.header_bytes : len_bytes;
-    struct rewrite *rewrite = is_jpeg(jpeg, jpeg_bytes) ? calloc(1, sizeof *rewrite) : NULL;
+    struct rewrite *rewrite = begin(jpeg, jpeg_bytes);
     if (!rewrite)
         return NULL;
     rewrite->planes = planes;
@@ -220,11 +233,19 @@ uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, s
     return finish(rewrite, jpeg, jpeg_bytes, wanted, new_bytes);
 }
 
-uint8_t *jpeg_rewrite_in_planes(const uint8_t *jpeg, size_t len_bytes, size_t *new_bytes)
+uint8_t *jpeg_rewrite_at_leisure(const uint8_t *jpeg, size_t len_bytes, const struct jpeg_leave *leave,
+                                 size_t *new_bytes)
 {
-    struct rewrite *rewrite = is_jpeg(jpeg, len_bytes) ? calloc(1, sizeof *rewrite) : NULL;
+    struct rewrite *rewrite = begin(jpeg, len_bytes);
     if (!rewrite)
         return NULL;
+    if (leave)
+        rewrite->leave = *leave;
     rewrite->to_planes = true;
     return finish(rewrite, jpeg, len_bytes, PLANES_INTERVAL_MAX, new_bytes);
+}
+
+uint8_t *jpeg_rewrite_in_planes(const uint8_t *jpeg, size_t len_bytes, size_t *new_bytes)
+{
+    return jpeg_rewrite_at_leisure(jpeg, len_bytes, NULL, new_bytes);
 }

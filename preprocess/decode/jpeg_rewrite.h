@@ -7,6 +7,7 @@
 #ifndef LARDER_PREPROCESS_DECODE_JPEG_REWRITE_H
 #define LARDER_PREPROCESS_DECODE_JPEG_REWRITE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,5 +24,19 @@ uint8_t *jpeg_rewrite(const uint8_t *bytes, size_t len_bytes, uint32_t wanted, s
  * has fewer. jpeg_rewrite makes of them what it would make of these bytes. NULL: as above, or planes are not for such
  * components. */
 uint8_t *jpeg_rewrite_in_planes(const uint8_t *jpeg, size_t len_bytes, size_t *new_bytes);
+
+/* Bounds for rewriting that has no hurry. */
+struct jpeg_leave {
+    uint32_t scans_max;       /* most scans of a progressive JPEG, at most 100 */
+    uint64_t pixels_max;      /* it takes up to JPEG_REWRITE_PIXEL_BYTES of memory for each */
+    bool (*go_on)(void *ctx); /* called before each row of MCUs; it may block; false: give up */
+    void *ctx;
+};
+#define JPEG_REWRITE_PIXEL_BYTES 6
+
+/* jpeg_rewrite_at_leisure is jpeg_rewrite_in_planes within these bounds; it returns NULL also where they were exceeded.
+ * leave NULL: there are none. */
+uint8_t *jpeg_rewrite_at_leisure(const uint8_t *jpeg, size_t len_bytes, const struct jpeg_leave *leave,
+                                 size_t *new_bytes);
 
 #endif

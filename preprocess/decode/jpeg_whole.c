@@ -35,6 +35,8 @@ jvirt_barray_ptr *jpeg_whole_read(struct jpeg_decompress_struct *from, const str
         return NULL;
     jvirt_barray_ptr *arrays = take_arrays(from);
     for (uint32_t row = 0; row < rows->n_rows; row++) {
+        if (from->progress)
+            from->progress->progress_monitor((j_common_ptr)from);
         for (int i = 0; i < from->num_components; i++) {
             JDIMENSION high = (JDIMENSION)from->comp_info[i].v_samp_factor;
             jpeg_rows_place(rows, i,

@@ -55,13 +55,13 @@ static bool is_full(const struct tier_view *view)
 
 static void print_json(const struct cache_arguments *arguments, const struct tier_view *view)
 {
-    json_t *root = json_pack("{s:s, s:b, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "path", arguments->path,
-                             "in_use", view->in_use, "size_bytes", (json_int_t)view->size_bytes, "used_bytes",
-                             (json_int_t)view->used_bytes, "full", is_full(view), "samples", (json_int_t)view->samples,
-                             "sample_bytes", (json_int_t)view->sample_bytes, "segments", (json_int_t)view->segments,
-                             "sealed_segments", (json_int_t)view->sealed_segments, "unfinished_bytes",
-                             (json_int_t)view->unfinished_bytes, "broken",
-                             arguments->verify || view->broken ? json_integer((json_int_t)view->broken) : json_null());
+    json_t *root = json_pack(
+        "{s:s, s:b, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "path", arguments->path, "in_use", view->in_use,
+        "size_bytes", (json_int_t)view->size_bytes, "used_bytes", (json_int_t)view->used_bytes, "full", is_full(view),
+        "samples", (json_int_t)view->samples, "planes", (json_int_t)view->planes, "sample_bytes",
+        (json_int_t)view->sample_bytes, "segments", (json_int_t)view->segments, "sealed_segments",
+        (json_int_t)view->sealed_segments, "unfinished_bytes", (json_int_t)view->unfinished_bytes, "broken",
+        arguments->verify || view->broken ? json_integer((json_int_t)view->broken) : json_null());
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     puts(text ? text : "{}");
     free(text);
@@ -77,6 +77,8 @@ static void print_text(const struct cache_arguments *arguments, const struct tie
            view->size_bytes ? 100.0 * (double)view->used_bytes / (double)view->size_bytes : 0,
            is_full(view) ? ", full" : "");
     printf("  samples   %" PRIu64 ", %.3f GiB\n", view->samples, (double)view->sample_bytes / gib);
+    if (view->planes)
+        printf("  planes    %" PRIu64 " of the samples\n", view->planes);
     printf("  segments  %u, %u of them sealed\n", view->segments, view->sealed_segments);
     if (view->unfinished_bytes)
         printf("  %" PRIu64 " bytes of a write %s\n", view->unfinished_bytes,

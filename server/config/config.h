@@ -61,6 +61,7 @@ enum config_discovery {
     CONFIG_DISCOVERY_ETCD,
 };
 enum config_security { CONFIG_SECURITY_BUNDLE, CONFIG_SECURITY_NONE };
+enum config_form { CONFIG_FORM_AS_READ, CONFIG_FORM_PLANES }; /* of a storage class */
 enum config_decoded { CONFIG_DECODED_AUTO, CONFIG_DECODED_NEVER };
 enum config_spread { CONFIG_SPREAD_AUTO, CONFIG_SPREAD_ALWAYS, CONFIG_SPREAD_NEVER };
 
@@ -86,6 +87,7 @@ struct config_storage {
     char *path;
     uint64_t size_bytes;
     uint64_t threads; /* reads that it may have at once */
+    int form;         /* enum config_form */
     struct config_mark at;
 };
 

@@ -6,7 +6,10 @@
 #include "common/nearest.h"
 #include "server/config/config_priv.h"
 
-enum { STORAGE_ROWS = 3, KEY_MAX = 160 };
+enum { STORAGE_ROWS = 4, KEY_MAX = 160 };
+
+#define FORM_AS_READ "as_read"
+#define FORM_PLANES "planes"
 
 static const struct config_row rows[STORAGE_ROWS] = {
     {.kind = CONFIG_FOLDER,
@@ -27,6 +30,11 @@ static const struct config_row rows[STORAGE_ROWS] = {
      .unit = "reads at once",
      .min = 1,
      .max = CONFIG_STORAGE_THREADS_MAX},
+    {.kind = CONFIG_CHOICE,
+     .offset = offsetof(struct config_storage, form),
+     .key = "form",
+     .unit = FORM_AS_READ "|" FORM_PLANES,
+     .max = CONFIG_FORM_PLANES},
 };
 
 static int fail_at(const struct config *config, const struct doc_node *node, const char *key, const char *text,
@@ -43,7 +51,7 @@ static int unknown_key(const struct config *config, const char *path, const stru
     if (suggestion.best)
         return config_fail(err, LARDER_EINVAL, config->file, key->at, path, "no such setting: did you mean %s?",
                            suggestion.best);
-    return fail_at(config, key, path, "no such setting: a storage class has path, size and threads", err);
+    return fail_at(config, key, path, "no such setting: a storage class has path, size, threads and form", err);
 }
 
 static int apply_value(const struct config *config, const char *prefix, const struct doc_node *key,
@@ -124,8 +132,9 @@ void config_storage_print(const struct config *config, FILE *out)
         config_bytes_print(storage->size_bytes, size, sizeof size);
         fputs("  - path: ", out);
         config_text_print(storage->path, out);
-        fprintf(out, "\n    size: %lluB  # %s\n    threads: %llu\n", (unsigned long long)storage->size_bytes, size,
-                (unsigned long long)storage->threads);
+        fprintf(out, "\n    size: %lluB  # %s\n    threads: %llu\n    form: %s\n",
+                (unsigned long long)storage->size_bytes, size, (unsigned long long)storage->threads,
+                storage->form == CONFIG_FORM_PLANES ? FORM_PLANES : FORM_AS_READ);
     }
 }
 

@@ -21,10 +21,11 @@
  *             waiting (threads), waits (images)}, evicted {prepared, encoded}, history {budget_bytes} (what the daemon
  *             remembers, at most)
  *   storage   source {samples, bytes} (read from sources), classes[], fastest first: {path, state ("filling", "full",
- *             "read_only", "off"), size_bytes, used_bytes, samples, segments, read {samples, bytes}, written {samples,
- *             bytes}, waiting_bytes (to be written), skipped (samples not written, because too many waited), corrupt
- *             (samples dropped), given_up (segments that gave place), left_alone (it is slower than sources),
- *             mb_per_s (with one read under way; null: not known)}
+ *             "read_only", "off"), form ("as_read", "planes"), size_bytes, used_bytes, samples, planes (samples in
+ *             planes), planes_left (samples to be tried yet; 0 for as_read), segments, read {samples, bytes}, written
+ *             {samples, bytes}, waiting_bytes (to be written), skipped (samples not written, because too many
+ *             waited), corrupt (samples dropped), given_up (segments that gave place), left_alone (it is slower than
+ *             sources), mb_per_s (with one read under way; null: not known)}
  *   engine    loads_inflight, prepares_inflight, source_retries (reads that storage did not answer),
  *             source_waits (jobs that wait for their storage now), unknown_releases, steps (of the engine), step_ms
  *             {longest, mean (null before the first)} (how long they took: nobody is delivered to meanwhile)
@@ -169,7 +170,8 @@ struct status_read {
 struct status_class {
     const char *path;  /* lives as long as the daemon */
     const char *state; /* static */
-    uint64_t size_bytes, used_bytes, samples;
+    bool in_planes;    /* JPEGs are written in planes */
+    uint64_t size_bytes, used_bytes, samples, planes, planes_left;
     uint32_t segments;
     struct status_read read, written;
     uint64_t waiting_bytes, skipped, corrupt, given_up;

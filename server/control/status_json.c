@@ -152,9 +152,12 @@ static json_t *storage_json(const struct status_storage *storage, bool *failed)
         json_t *row = json_object();
         put(row, "path", text_json(from->path), failed);
         put(row, "state", text_json(from->state), failed);
+        put(row, "form", text_json(from->in_planes ? "planes" : "as_read"), failed);
         put(row, "size_bytes", count(from->size_bytes), failed);
         put(row, "used_bytes", count(from->used_bytes), failed);
         put(row, "samples", count(from->samples), failed);
+        put(row, "planes", count(from->planes), failed);
+        put(row, "planes_left", count(from->planes_left), failed);
         put(row, "segments", count(from->segments), failed);
         put(row, "read", read_json(&from->read, failed), failed);
         put(row, "written", read_json(&from->written, failed), failed);

@@ -103,6 +103,7 @@ static void put_class(struct metrics *metrics, const struct status_storage *stor
     put_labelled(metrics, METRIC_STORAGE_SIZE, (double)class->size_bytes, name);
     put_labelled(metrics, METRIC_STORAGE_USED, (double)class->used_bytes, name);
     put_labelled(metrics, METRIC_STORAGE_SAMPLES, (double)class->samples, name);
+    put_labelled(metrics, METRIC_STORAGE_PLANES, (double)class->planes, name);
     put_labelled(metrics, METRIC_STORAGE_WRITTEN, (double)class->written.bytes, name);
     put_labelled(metrics, METRIC_STORAGE_SKIPPED, (double)class->skipped, name);
     put_labelled(metrics, METRIC_STORAGE_CORRUPT, (double)class->corrupt, name);

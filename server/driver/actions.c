@@ -8,6 +8,17 @@
 #include "server/sharing/sharing.h"
 #include "server/storage/origins.h"
 
+/* takes_as_read tells whether a job of the dataset, or of any if that is NULL, takes samples as they were read. */
+static bool takes_as_read(const struct driver *driver, const struct dataset *dataset)
+{
+    for (uint32_t place = 0; place < JOBS_MAX; place++) {
+        const struct registration *reg = driver->tables.jobs[place].reg;
+        if (reg && (!dataset || reg->found.dataset == dataset) && pipeline_needs_encoded(reg->found.pipeline))
+            return true;
+    }
+    return false;
+}
+
 /* want_datasets says which datasets have jobs now. */
 static void want_datasets(const struct driver *driver)
 {
@@ -18,7 +29,7 @@ static void want_datasets(const struct driver *driver)
             datasets[count++] = driver->tables.jobs[place].reg->found.dataset;
     }
     if (driver->config.origins)
-        origins_want(driver->config.origins, datasets, count);
+        origins_want(driver->config.origins, datasets, count, takes_as_read(driver, NULL));
 }
 
 static uint64_t device_of(const struct driver *driver, const struct engine_action *action)
@@ -120,6 +131,7 @@ static void load(struct driver *driver, const struct engine_action *action)
         *task = (struct worker_load){.dataset = dataset_ref((struct dataset *)action->load.dataset),
                                      .needed = engine_needed(driver->engine, action->load.id),
                                      .apart = dataset_apart(action->load.dataset),
+                                     .as_read = takes_as_read(driver, action->load.dataset),
                                      .device = device_of(driver, action),
                                      .queue = governor_live_queue(driver->governor, action->job, action->rank)};
         reading->number = action->load.read;

@@ -195,6 +195,7 @@ static bool as_event(struct driver *driver, const struct inbox_message *message,
                                        .loaded = {.id = message->loaded.id,
                                                   .encoded = message->loaded.encoded,
                                                   .bytes = message->loaded.bytes,
+                                                  .planes = message->loaded.planes,
                                                   .reason = (int)message->loaded.reason,
                                                   .fate = message->loaded.fate}};
         return true;

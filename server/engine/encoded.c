@@ -163,10 +163,23 @@ uint32_t encoded_begin(struct encoded_store *store, const void *dataset, sample_
     return index;
 }
 
-void encoded_arrived(struct encoded_store *store, uint32_t index, void *handle)
+/* shrink counts fewer bytes for a load that has come, and is pinned. */
+static void shrink(struct encoded_store *store, struct encoded *encoded, uint64_t bytes)
+{
+    uint64_t less = encoded->bytes - bytes;
+    store->used_bytes -= less;
+    store->pinned_bytes -= less;
+    store->kept_bytes -= encoded->kept ? less : 0;
+    store->kept_pinned_bytes -= encoded->kept ? less : 0;
+    encoded->bytes = bytes;
+}
+
+void encoded_arrived(struct encoded_store *store, uint32_t index, void *handle, uint64_t bytes)
 {
     struct encoded *encoded = &store->encodeds[index];
+    CHECK(bytes == encoded->bytes || (bytes < encoded->bytes && store->env->config.planes_bytes));
     encoded_flight_end(store, encoded);
+    shrink(store, encoded, bytes);
     encoded->state = ENCODED_READY;
     encoded->handle = handle;
     encoded_sample(store, encoded->id)->failed = false;

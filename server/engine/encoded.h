@@ -37,7 +37,8 @@ struct encoded {
     bool in_order;
     bool kept;            /* its sample is in the kept set, so KEPT_WANT is added to its want */
     bool decoded;         /* the handle is that of a decoded form */
-    bool formless;        /* no form can be made of it */
+    bool formless : 1;    /* no form can be made of it */
+    bool planes : 1;      /* the handle is that of its planes, unless it is decoded */
     uint32_t settled;     /* It has followed all changes before this number. */
     struct jobset wanted; /* the jobs that its want counts */
     uint32_t arranged;    /* the value of chunks.arranged when it entered its fiber; 0: it is in none */
@@ -227,7 +228,7 @@ void encoded_shed(struct encoded_store *store);
 uint32_t encoded_begin(struct encoded_store *store, const void *dataset, sample_id id, uint64_t bytes);
 /* encoded_arrived takes the bytes that a load has brought. The load's pin stays until the caller unpins it.
  * encoded_failed frees an encoded whose load has failed. */
-void encoded_arrived(struct encoded_store *store, uint32_t encoded, void *handle);
+void encoded_arrived(struct encoded_store *store, uint32_t encoded, void *handle, uint64_t bytes);
 void encoded_failed(struct encoded_store *store, uint32_t encoded);
 /* encoded_is_ready tells whether the sample's bytes are in memory. */
 static inline bool encoded_is_ready(const struct encoded_store *store, sample_id id)
@@ -332,8 +333,8 @@ void encoded_next_destroy(struct encoded_store *store);
 void encoded_next_check(const struct encoded_store *store); /* CHECKs the heap */
 
 /* encoded_forms.c */
-/* encoded_is_decoded tells whether the sample's form is in memory, in place of its bytes. */
-bool encoded_is_decoded(const struct encoded_store *store, sample_id id);
+/* encoded_is_other tells whether the sample's decoded form, or its planes, are in memory, in place of its bytes. */
+bool encoded_is_other(const struct encoded_store *store, sample_id id);
 /* encoded_handle_bytes returns the length of what the encoded's handle is for. */
 static inline uint64_t encoded_handle_bytes(const struct encoded_store *store, uint32_t encoded)
 {

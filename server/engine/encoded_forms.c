@@ -17,10 +17,10 @@
 
 enum { SHED_FORMS = 64 }; /* forms that one step drops when none may be there: the caller frees each */
 
-bool encoded_is_decoded(const struct encoded_store *store, sample_id id)
+bool encoded_is_other(const struct encoded_store *store, sample_id id)
 {
     uint32_t index = encoded_sample(store, id)->encoded;
-    return index != ENGINE_NONE && store->encodeds[index].decoded;
+    return index != ENGINE_NONE && (store->encodeds[index].decoded || store->encodeds[index].planes);
 }
 
 void encoded_forms_measure(struct encoded_store *store)

@@ -81,6 +81,10 @@ struct engine_config {
     /* Returns the length of a sample's encoded bytes in a job's dataset; ENGINE_NOT_THERE when the dataset does not
      * have it. Called from engine_step only. */
     uint64_t (*sample_bytes)(const void *dataset, sample_id id);
+    /* Returns the length of a sample's planes, which a LOAD may bring instead of its bytes; 0: there are none. NULL:
+     * there never are. Called from engine_step only. */
+    uint64_t (*planes_bytes)(void *ctx, const void *dataset, sample_id id);
+    void *planes_ctx;
     /* Returns the most bytes that an instance of the sample takes, 1 … slot_bytes, for a job that is `sized`. It
      * returns the same for all jobs of a pipeline that have the sample. NULL: slot_bytes. Called from engine_step
      * only. */
@@ -219,8 +223,9 @@ struct engine_event {
             sample_id id;
             /* The caller's handle of the bytes, which the engine gives back in DROP_ENCODED. NULL: the load failed. */
             void *encoded;
-            uint64_t bytes;
-            int reason; /* enum bad_reason of a load that failed */
+            uint64_t bytes; /* the LOAD's; or fewer, with planes_bytes */
+            bool planes;    /* these are not the sample's own bytes, but give the same pixels */
+            int reason;     /* enum bad_reason of a load that failed */
             enum engine_fate fate;
         } loaded;
         struct {

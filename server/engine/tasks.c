@@ -52,7 +52,7 @@ void tasks_route(struct tasks *tasks, uint32_t index)
 {
     struct task *task = &tasks->tasks[index];
     uint32_t encoded = encoded_sample(tasks->encoded, task->id)->encoded;
-    if (encoded == ENGINE_NONE || (task->needs_encoded && tasks->encoded->encodeds[encoded].decoded)) {
+    if (encoded == ENGINE_NONE || (task->needs_encoded && encoded_is_other(tasks->encoded, task->id))) {
         tasks_to_load(tasks, index, false);
         return;
     }
@@ -74,7 +74,7 @@ void tasks_begin(struct tasks *tasks, uint32_t job, uint32_t instance)
         if (other == instance || tasks->prepared->instances[other].state != INSTANCE_MAKING)
             continue;
         struct task *task = &tasks->tasks[tasks->prepared->instances[other].task];
-        bool of_form = task->encoded != ENGINE_NONE && tasks->encoded->encodeds[task->encoded].decoded;
+        bool of_form = task->encoded != ENGINE_NONE && encoded_is_other(tasks->encoded, task->id);
         if (!tasks_is_out(task) && task->n_outputs < ENGINE_OUTPUTS_MAX && !(of_form && needs_encoded)) {
             task->needs_encoded = task->needs_encoded || needs_encoded;
             made->task = tasks->prepared->instances[other].task;

@@ -96,6 +96,18 @@ static inline uint64_t tasks_copy_bytes(const struct tasks *tasks, const struct 
     return encoded_handle_bytes(tasks->encoded, task->encoded) * task->n_outputs;
 }
 
+/* tasks_load_bytes returns the bytes that a load of the sample may take, whichever form it comes in. ENGINE_NOT_THERE:
+ * the dataset does not have it. */
+static inline uint64_t tasks_load_bytes(const struct tasks *tasks, const void *dataset, sample_id id)
+{
+    const struct engine_config *config = &tasks->env->config;
+    uint64_t bytes = config->sample_bytes(dataset, id);
+    if (!config->planes_bytes || bytes == ENGINE_NOT_THERE)
+        return bytes;
+    uint64_t planes = config->planes_bytes(config->planes_ctx, dataset, id);
+    return planes > bytes && planes <= config->encoded_bytes ? planes : bytes;
+}
+
 /* tasks.c */
 /* tasks_new returns the number of an unused place, all zeros; see slab.h. */
 uint32_t tasks_new(struct tasks *tasks);

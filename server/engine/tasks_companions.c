@@ -40,7 +40,7 @@ static bool same_order(const struct job *ahead, const struct job *behind)
 static bool lacks(const struct tasks *tasks, uint32_t job, uint32_t maker, sample_id id)
 {
     const struct job *wanting = job_at(tasks->jobs, job);
-    if (wanting->terms.needs_encoded && encoded_is_decoded(tasks->encoded, id))
+    if (wanting->terms.needs_encoded && encoded_is_other(tasks->encoded, id))
         return false;
     if (wanting->state != JOB_RUNNING || wanting->terms.raw || !sampler_wants(tasks->env->sampler, job, id) ||
         !(wanting->terms.redirected || same_order(job_at(tasks->jobs, maker), wanting)))

@@ -126,15 +126,15 @@ static bool dispatch_load(struct tasks *tasks, uint32_t job)
     uint32_t index = tasks_next(tasks, job, TASK_LOADS);
     sample_id id = tasks->tasks[index].id;
     uint32_t form = encoded_sample(tasks->encoded, id)->encoded;
-    /* A task whose sample is in memory or on its way is not TO_LOAD, unless it needs the bytes and there is a form. */
-    CHECK(form == ENGINE_NONE || (tasks->tasks[index].needs_encoded && encoded_is_decoded(tasks->encoded, id)));
+    /* A task whose sample is in memory or on its way is not TO_LOAD, unless it needs the bytes and a form is there. */
+    CHECK(form == ENGINE_NONE || (tasks->tasks[index].needs_encoded && encoded_is_other(tasks->encoded, id)));
     if (form != ENGINE_NONE && residency_pins(tasks->encoded->residency, form) > 0) {
         tasks_turn_hold(tasks, job);
         return true;
     }
     if (form != ENGINE_NONE)
         encoded_free(tasks->encoded, form, true);
-    uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
+    uint64_t bytes = tasks_load_bytes(tasks, job_at(tasks->jobs, job)->terms.dataset, id);
     CHECK(bytes != ENGINE_NOT_THERE);
     if (bytes > tasks->env->config.encoded_bytes) {
         tasks_source_beyond(tasks, job_at(tasks->jobs, job)->terms.dataset, id);

@@ -42,7 +42,7 @@ static uint32_t load_chunk(struct tasks *tasks, uint32_t job, const struct chunk
                 continue;
             if (stocked ? !encoded_lacks(tasks->encoded, room, id) : !is_waited_for(tasks, id))
                 continue;
-            uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
+            uint64_t bytes = tasks_load_bytes(tasks, job_at(tasks->jobs, job)->terms.dataset, id);
             if (bytes == ENGINE_NOT_THERE || bytes > tasks->env->config.encoded_bytes)
                 continue;
             bool fits = (double)bytes <= encoded_room(tasks->encoded, group->kept, 1);
@@ -67,7 +67,7 @@ static void load_for_later(struct tasks *tasks, uint32_t job, sample_id first, c
         if (id == SAMPLE_NONE || encoded_sample(tasks->encoded, id)->encoded != ENGINE_NONE ||
             (!is_waited_for(tasks, id) && !encoded_needs_bytes(tasks->encoded, job, id)))
             continue;
-        uint64_t bytes = tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id);
+        uint64_t bytes = tasks_load_bytes(tasks, job_at(tasks->jobs, job)->terms.dataset, id);
         if (bytes == ENGINE_NOT_THERE || tasks->encoded->loading == tasks->env->config.inflight_loads ||
             ((double)bytes > encoded_room(tasks->encoded, chunk->kept, LATER_SHARE) &&
              !encoded_next_has_way(tasks->encoded, id)))

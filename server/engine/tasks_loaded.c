@@ -91,14 +91,20 @@ void tasks_on_loaded(struct tasks *tasks, const struct engine_event *event)
         load_failed(tasks, index, event);
         return;
     }
-    CHECK(event->loaded.bytes == encoded->bytes);
-    encoded_arrived(tasks->encoded, index, event->loaded.encoded);
+    encoded_arrived(tasks->encoded, index, event->loaded.encoded, event->loaded.bytes);
     tasks_source_answered(tasks, encoded);
     uint32_t task = encoded->tasks.head;
     encoded->readers = 0;
+    encoded->planes = event->loaded.planes;
     while (task != ENGINE_NONE) {
         uint32_t next = tasks->tasks[task].in_list.next;
-        tasks_to_prepare(tasks, task);
+        if (encoded->planes && tasks->tasks[task].needs_encoded) {
+            tasks->tasks[task].encoded = ENGINE_NONE;
+            load_again(tasks, task);
+            encoded_unpin(tasks->encoded, index); /* the load's own pin is left */
+        } else {
+            tasks_to_prepare(tasks, task);
+        }
         task = next;
     }
     encoded_unpin(tasks->encoded, index);

@@ -11,7 +11,7 @@ enum { PROBE_DRAWS = 64 }; /* samples that are looked at to find one to read */
 static bool may_probe(struct tasks *tasks, const struct job *job, sample_id id, bool fresh)
 {
     uint32_t encoded = encoded_sample(tasks->encoded, id)->encoded;
-    uint64_t bytes = tasks->env->config.sample_bytes(job->terms.dataset, id);
+    uint64_t bytes = tasks_load_bytes(tasks, job->terms.dataset, id);
     if (bytes == ENGINE_NOT_THERE || bytes > tasks->env->config.encoded_bytes ||
         (fresh && encoded_sample(tasks->encoded, id)->failed))
         return false;
@@ -47,7 +47,7 @@ static void ask(struct tasks *tasks, struct data_source *source, uint32_t job)
         return;
     sample_id id = draw_probe(tasks, job_at(tasks->jobs, job));
     if (id == SAMPLE_NONE ||
-        !tasks_load(tasks, job, id, tasks->env->config.sample_bytes(job_at(tasks->jobs, job)->terms.dataset, id)))
+        !tasks_load(tasks, job, id, tasks_load_bytes(tasks, job_at(tasks->jobs, job)->terms.dataset, id)))
         return;
     tasks->env->counts.reads++;
     source->probe = id;

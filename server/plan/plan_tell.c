@@ -197,7 +197,7 @@ static void tell_lines(const struct plan_told *told, uint32_t number)
     if (setting->class_bytes > now->class_bytes) {
         printf("\nstorage:\n  - {path: ");
         config_text_print(told->storage ? told->storage : "/nvme/larder", stdout);
-        printf(", size: %s}\n", size_text(setting->class_bytes, text));
+        printf(", size: %s}  # for photographs: form: planes\n", size_text(setting->class_bytes, text));
         return;
     }
     printf("\nmemory:\n");

@@ -17,6 +17,7 @@ struct batch {
 
 struct behind {
     struct tier *tier;
+    struct convert *told;
     pthread_t thread;
     uint64_t room_bytes;
     pthread_mutex_t lock; /* guards all below */
@@ -49,6 +50,7 @@ static void *run(void *arg)
     struct behind *behind = arg;
     for (struct batch *batch; (batch = take(behind));) {
         tier_write(behind->tier, batch->owner, batch->records, batch->count);
+        convert_wake(behind->told);
         pthread_mutex_lock(&behind->lock);
         behind->waiting_bytes -= batch->len_bytes;
         pthread_mutex_unlock(&behind->lock);
@@ -119,10 +121,11 @@ void behind_counts(struct behind *behind, struct behind_counts *out)
     pthread_mutex_unlock(&behind->lock);
 }
 
-int behind_create(struct tier *tier, uint64_t room_bytes, struct behind **out, struct error *err)
+int behind_create(struct tier *tier, uint64_t room_bytes, struct convert *told, struct behind **out, struct error *err)
 {
     struct behind *behind = xcalloc(1, sizeof *behind);
     behind->tier = tier;
+    behind->told = told;
     behind->room_bytes = room_bytes;
     behind->last = &behind->first;
     CHECK(pthread_mutex_init(&behind->lock, NULL) == 0 && pthread_cond_init(&behind->changed, NULL) == 0);

@@ -5,11 +5,13 @@
 #define LARDER_SERVER_STORAGE_BEHIND_H
 
 #include "cache/tier/tier.h"
+#include "server/storage/convert.h"
 
 struct behind;
 
-/* behind_create starts the thread. The class is borrowed and outlives it. LARDER_ELIMIT. */
-int behind_create(struct tier *tier, uint64_t room_bytes, struct behind **out, struct error *err);
+/* behind_create starts the thread. The class is borrowed and outlives it, and so is and does what is to be told of
+ * samples that were written; NULL: nothing is. LARDER_ELIMIT. */
+int behind_create(struct tier *tier, uint64_t room_bytes, struct convert *told, struct behind **out, struct error *err);
 /* behind_destroy writes the waiting samples, and ends the thread. Accepts NULL. */
 void behind_destroy(struct behind *behind);
 

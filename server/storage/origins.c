@@ -63,7 +63,8 @@ static void find_part(const struct origin_class *class, const struct origins_rea
         uint64_t bytes = dataset_size(read->dataset, index);
         if (read->done[i] || !named || !tier_find(class->tier, key, bytes))
             continue;
-        part->reads[part->count] = (struct tier_read){key, bytes, read->reads[i].buf, false};
+        part->reads[part->count] = (struct tier_read){
+            .key = key, .bytes = bytes, .buf = read->reads[i].buf, .room = read->reads[i].room};
         part->which[part->count++] = i;
         part->bytes += bytes;
     }
@@ -81,13 +82,17 @@ static uint32_t read_part(struct origins *origins, struct origin_class *class, s
     pthread_mutex_unlock(&origins->lock);
 
     behind_reading(class->behind, 1);
+    convert_hold(class->convert, 1);
     uint64_t began_ns = clock_now_ns(), came_bytes = 0;
     uint32_t came = tier_read_many(class->tier, part->reads, part->count);
     double took_s = (double)(clock_now_ns() - began_ns) / (double)CLOCK_NS_PER_S;
+    convert_hold(class->convert, -1);
     behind_reading(class->behind, -1);
     for (uint32_t i = 0; i < part->count; i++) {
-        read->done[part->which[i]] = part->reads[i].done;
-        came_bytes += part->reads[i].done ? part->reads[i].bytes : 0;
+        const struct tier_read *one = &part->reads[i];
+        read->done[part->which[i]] = one->done;
+        read->reads[part->which[i]].planes_bytes = one->done ? one->planes_bytes : 0;
+        came_bytes += !one->done ? 0 : one->planes_bytes ? one->planes_bytes : one->bytes;
     }
     pthread_mutex_lock(&origins->lock);
     end_locked(&class->origin, began_with, part->bytes, came_bytes, took_s);
@@ -107,8 +112,17 @@ static void add_class(struct origins_classed *classed, uint32_t *most, uint32_t 
     }
 }
 
+/* brings tells whether a read of the sample can be served by the class. */
+static bool brings(const struct origin_class *class, const struct dataset *dataset, uint32_t index, bool as_read)
+{
+    bool named;
+    struct tier_key key = key_of(class, dataset, index, &named);
+    return named && tier_find(class->tier, key, dataset_size(dataset, index)) &&
+           !(as_read && tier_find_planes(class->tier, key));
+}
+
 struct origins_classed origins_expect(struct origins *origins, const struct dataset *dataset, const uint32_t *indexes,
-                                      uint32_t count)
+                                      uint32_t count, bool as_read)
 {
     struct origins_classed classed = {.class = 0};
     uint32_t samples[ORIGIN_CLASSES_MAX] = {0}, most = 0;
@@ -120,10 +134,7 @@ struct origins_classed origins_expect(struct origins *origins, const struct data
     for (uint32_t at = 0; at < count; at++) {
         bool found = false;
         for (uint32_t i = 0; i < origins->n_classes && !found; i++) {
-            const struct origin_class *class = &origins->classes[i];
-            bool named;
-            struct tier_key key = key_of(class, dataset, indexes[at], &named);
-            found = !alone[i] && named && tier_find(class->tier, key, dataset_size(dataset, indexes[at]));
+            found = !alone[i] && brings(&origins->classes[i], dataset, indexes[at], as_read);
             samples[i] += found;
         }
     }
@@ -217,7 +228,7 @@ void origins_source_end(struct origins *origins, struct origins_source source, c
 
 /* ── the rest ── */
 
-void origins_want(struct origins *origins, const struct dataset *const *datasets, uint32_t count)
+void origins_want(struct origins *origins, const struct dataset *const *datasets, uint32_t count, bool as_read)
 {
     uint64_t owners[TIER_OWNERS_MAX];
     CHECK(count <= TIER_OWNERS_MAX);
@@ -225,6 +236,28 @@ void origins_want(struct origins *origins, const struct dataset *const *datasets
         owners[i] = owner_of(datasets[i]);
     for (uint32_t i = 0; i < origins->n_classes; i++)
         tier_want(origins->classes[i].tier, owners, count);
+    if (as_read != origins->as_read)
+        origins_hold(origins, as_read ? 1 : -1);
+    origins->as_read = as_read;
+}
+
+void origins_hold(struct origins *origins, int more)
+{
+    for (uint32_t i = 0; origins && i < origins->n_classes; i++)
+        convert_hold(origins->classes[i].convert, more);
+}
+
+uint64_t origins_planes(struct origins *origins, const struct dataset *dataset, uint32_t index)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < origins->n_classes; i++) {
+        const struct origin_class *class = &origins->classes[i];
+        bool named;
+        struct tier_key key = key_of(class, dataset, index, &named);
+        uint64_t bytes = named ? tier_find_planes(class->tier, key) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 void origins_status(struct origins *origins, struct origins_status *out)
@@ -238,6 +271,7 @@ void origins_status(struct origins *origins, struct origins_status *out)
         tier_stats(class->tier, &status->tier);
         behind_counts(class->behind, &behind);
         status->path = tier_path(class->tier);
+        status->planes = class->convert != NULL;
         status->waiting_bytes = behind.waiting_bytes;
         status->skipped = behind.skipped;
         pthread_mutex_lock(&origins->lock);
@@ -265,8 +299,17 @@ static int open_class(struct origins *origins, const struct origins_config *conf
     int code = tier_open(path, config->classes[i].size_bytes, &class->tier, &why);
     if (code == LARDER_EINVAL)
         return error_set(err, code, "storage[%u]: %s", i, why.text);
-    if (!code && (code = behind_create(class->tier, config->behind_bytes, &class->behind, &why)))
+    const struct convert_config convert = {config->behind_bytes, config->scans_max};
+    bool opened = !code;
+    if (!code && config->classes[i].planes)
+        code = convert_create(class->tier, &convert, &class->convert, &why);
+    if (!code)
+        code = behind_create(class->tier, config->behind_bytes, class->convert, &class->behind, &why);
+    if (code && opened) {
+        convert_destroy(class->convert);
         tier_close(class->tier);
+        *class = (struct origin_class){.convert = NULL};
+    }
     if (code) {
         log_error(
             "msg=\"storage class left out: jobs go on without; the next start tries it again\" class=%u err=\"%s\"", i,
@@ -309,6 +352,7 @@ void origins_destroy(struct origins *origins)
         return;
     for (uint32_t i = 0; i < origins->n_classes; i++) {
         behind_destroy(origins->classes[i].behind);
+        convert_destroy(origins->classes[i].convert);
         tier_close(origins->classes[i].tier);
         pthread_cond_destroy(&origins->classes[i].freed);
     }

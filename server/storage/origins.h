@@ -25,9 +25,11 @@ struct origins_config {
         const char *path;
         uint64_t size_bytes;
         uint32_t threads; /* reads at once, ≥ 1 */
+        bool planes;      /* its JPEGs are written once more, in planes, while nothing else is done (convert.h) */
     } classes[ORIGIN_CLASSES_MAX];
     uint32_t n_classes;
     uint64_t behind_bytes; /* most bytes that may wait to be written, for each class */
+    uint32_t scans_max;    /* most scans of a progressive JPEG */
     const char *curves;    /* the file that keeps the curves between runs; NULL: none does. Borrowed */
 };
 
@@ -38,8 +40,15 @@ int origins_create(const struct origins_config *config, struct origins **out, st
 void origins_destroy(struct origins *origins);
 
 /* origins_want says which datasets have jobs now: their samples are not evicted from classes. count ≤
- * TIER_OWNERS_MAX. */
-void origins_want(struct origins *origins, const struct dataset *const *datasets, uint32_t count);
+ * TIER_OWNERS_MAX. as_read: some job takes samples as they were read, and meanwhile none is written in planes. One
+ * thread calls it. */
+void origins_want(struct origins *origins, const struct dataset *const *datasets, uint32_t count, bool as_read);
+
+/* origins_hold says that workers begin so many preparations, or have ended them, if `more` is negative. While some are
+ * under way nothing is written in planes. Accepts NULL. */
+void origins_hold(struct origins *origins, int more);
+/* origins_planes returns the length of a sample's planes; 0: no class has it in planes. */
+uint64_t origins_planes(struct origins *origins, const struct dataset *dataset, uint32_t index);
 
 /* Some samples of one dataset to be read. */
 struct origins_read {
@@ -59,9 +68,9 @@ struct origins_classed {
 /* origins_read_classes reads the samples that lie in a class which is quick enough, and sets their `done`. */
 struct origins_classed origins_read_classes(struct origins *origins, const struct origins_read *read);
 /* origins_expect predicts the part of a read of these samples that will come from classes: the samples that lie in one
- * which is not left alone. */
+ * which is not left alone. as_read: planes are not taken. */
 struct origins_classed origins_expect(struct origins *origins, const struct dataset *dataset, const uint32_t *indexes,
-                                      uint32_t count);
+                                      uint32_t count, bool as_read);
 
 /* A read of a source that is under way. */
 struct origins_source {
@@ -81,6 +90,7 @@ struct origins_class_status {
     uint64_t read_samples, read_bytes;
     uint64_t waiting_bytes, skipped; /* bytes waiting to be written; samples not written because too many waited */
     bool left_alone;
+    bool planes;        /* JPEGs are written in planes */
     double bytes_per_s; /* bandwidth with one read under way; 0: not known */
 };
 

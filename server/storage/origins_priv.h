@@ -21,6 +21,7 @@ struct origin {
 struct origin_class {
     struct tier *tier;
     struct behind *behind;
+    struct convert *convert; /* NULL: its samples stay as they were read */
     uint32_t threads;
     pthread_cond_t freed; /* fewer than `threads` reads are under way */
     struct origin origin;
@@ -29,11 +30,12 @@ struct origin_class {
 };
 
 struct origins {
-    pthread_mutex_t lock; /* guards all below but the classes' tier, behind and threads, which stay */
+    pthread_mutex_t lock; /* guards all below but the classes' tier, behind, convert and threads, which stay */
     struct origin_class classes[ORIGIN_CLASSES_MAX];
     uint32_t n_classes;
     struct origin sources[ORIGIN_SOURCES_MAX];
     uint32_t n_sources;
+    bool as_read; /* some job takes samples as they were read; the engine's thread alone uses it */
     char *curves;
 };
 

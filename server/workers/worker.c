@@ -187,7 +187,11 @@ static struct worker_loaded result_of(const struct worker_load *task, const stru
         return not_read(sample);
     if (read->err.code)
         return failed(task->dataset, sample, BAD_UNREADABLE, &read->err);
-    return (struct worker_loaded){.id = sample->id, .encoded = read->buf, .bytes = sample->bytes};
+    return (struct worker_loaded){.id = sample->id,
+                                  .encoded = read->buf,
+                                  .bytes = read->planes_bytes ? read->planes_bytes
+                                                              : dataset_size(task->dataset, read->index),
+                                  .planes = read->planes_bytes > 0};
 }
 
 /* begin_reads takes memory for the samples' bytes. It returns the number of samples that got some; the others have
@@ -197,7 +201,8 @@ static uint32_t begin_reads(const struct worker_load *task, const struct load_ro
     uint32_t n = 0;
     for (uint32_t i = 0; i < task->count; i++) {
         const struct worker_sample *sample = &task->samples[i];
-        room->reads[n] = (struct sample_read){.buf = blocks_take(sample->bytes)};
+        room->reads[n] = (struct sample_read){.buf = blocks_take(sample->bytes),
+                                              .room = task->as_read ? 0 : sample->bytes};
         CHECK(dataset_index(task->dataset, sample->id, &room->reads[n].index));
         room->slot[n] = i;
         if (room->reads[n].buf) {
@@ -402,6 +407,7 @@ static void run_prepare(void *ctx, void *opaque, void *data)
     prepared.decoded = local->keep.form;
     prepared.decoded_bytes = local->keep.bytes;
     hold(workers, local, &prepared, task->dataset);
+    origins_hold(workers->config.origins, -1);
 }
 
 static void idle(void *ctx, void *opaque)
@@ -428,6 +434,7 @@ static void discard_prepare(void *ctx, void *data)
     memset(reasons, BAD_CORRUPT, sizeof reasons);
     struct worker_prepare *prepare = data;
     struct worker_prepared prepared = prepare_end(prepare, reasons, (struct worker_cost){0});
+    origins_hold(workers->config.origins, -1);
     workers->config.results.on_prepared(workers->config.results.ctx, &prepared, 1);
     dataset_unref(&prepare->dataset);
 }
@@ -504,7 +511,8 @@ void workers_expect(struct workers *workers, struct worker_load *task)
     uint32_t *indexes = xcalloc(task->count + 1, sizeof *indexes);
     for (uint32_t i = 0; i < task->count; i++)
         CHECK(dataset_index(task->dataset, task->samples[i].id, &indexes[i]));
-    struct origins_classed expected = origins_expect(workers->config.origins, task->dataset, indexes, task->count);
+    struct origins_classed expected = origins_expect(workers->config.origins, task->dataset, indexes, task->count,
+                                                     task->as_read);
     task->class = expected.class;
     task->classed = expected.samples;
     free(indexes);
@@ -512,6 +520,7 @@ void workers_expect(struct workers *workers, struct worker_load *task)
 
 void workers_prepare(struct workers *workers, struct worker_prepare *tasks, uint32_t count)
 {
+    origins_hold(workers->config.origins, (int)count);
     if (pool_submit(workers->preparers, tasks, count)) {
         for (uint32_t i = 0; i < count; i++)
             discard_prepare(workers, &tasks[i]);

@@ -13,7 +13,7 @@
 
 struct worker_sample {
     sample_id id;
-    uint64_t bytes;
+    uint64_t bytes; /* room for its bytes, or for those of its planes */
 };
 
 /* A read: some samples of one chunk. It is done in pieces: after WORKER_PIECE_NS the thread finishes the sample that it
@@ -26,6 +26,7 @@ struct worker_load {
     uint32_t count;
     uint64_t needed;         /* how many samples its queue delivers before the one that waits for its first sample */
     bool apart;              /* each sample is a file of its own */
+    bool as_read;            /* a job takes samples as they were read: no planes are taken */
     uint64_t device;         /* device of the dataset's source; 0: not known */
     uint64_t queue;          /* the name of the governor's queue that it is for; worker_read gives it back */
     uint32_t origin;         /* the governor's number of what it occupies; worker_read gives it back */
@@ -58,6 +59,7 @@ struct worker_loaded {
     sample_id id;
     void *encoded; /* malloc'ed, the receiver's; NULL: the sample could not be read */
     uint64_t bytes;
+    bool planes; /* they are those of its planes */
     enum bad_reason reason;
     enum engine_fate fate;
     /* if the fate says so, the dataset whose source did not answer; only to be compared, not a reference */

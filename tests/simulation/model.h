@@ -41,6 +41,9 @@ void model_break(struct model *model, enum rule rule, const char *fmt, ...) __at
 
 /* model_make_handle returns what LOADED hands in: the model's, freed with it. */
 void *model_make_handle(struct model *model, sample_id id);
+/* model_load_handle makes a handle of what a LOAD that is about to end has brought, and says in its event what it is:
+ * in a scenario with planes, these one time in two. */
+struct handle *model_load_handle(struct model *model, struct engine_event *event);
 /* model_make_form makes a form on the way of a PREPARE that is about to end, if one was wanted, and puts it into its
  * PREPARED. */
 void model_make_form(struct model *model, struct engine_event *event, bool fails);

@@ -18,6 +18,18 @@ void model_form_granted(struct model *model, struct running_task *task, const st
                     (unsigned long long)model->scenario->config.encoded_bytes);
 }
 
+struct handle *model_load_handle(struct model *model, struct engine_event *event)
+{
+    sample_id id = event->loaded.id;
+    struct handle *handle = model_make_handle(model, id);
+    uint64_t planes = model->scenario->planes ? scenario_planes((void *)model->scenario, NULL, id) : 0;
+    if (planes && planes <= scenario_load_bytes(model->scenario, id) && random_mix64(id + model->n_handles) % 2) {
+        handle->planes = event->loaded.planes = true;
+        handle->bytes = event->loaded.bytes = planes;
+    }
+    return handle;
+}
+
 /* Some samples have no form. Of the others a form is one to six times as large as the sample. */
 void model_make_form(struct model *model, struct engine_event *event, bool fails)
 {

@@ -231,10 +231,10 @@ void model_on_loaded(struct model *model, const struct engine_event *event)
     model->loading[id] = false;
     model->n_loading--;
     model_source_loaded(model, event);
-    if (event->loaded.encoded == NULL) {
-        model->encoded_bytes -= model->scenario->samples[id].bytes;
+    model->encoded_bytes -= scenario_load_bytes(model->scenario, id);
+    if (event->loaded.encoded == NULL)
         return;
-    }
+    model->encoded_bytes += event->loaded.bytes;
     model->ready[id] = event->loaded.encoded;
     model->loaded++;
     model->loaded_bytes += event->loaded.bytes;
@@ -296,14 +296,15 @@ void model_on_load(struct model *model, const struct engine_action *action)
     if (model->loading[id] || model->ready[id])
         model_break(model, RULE_TASK, "LOAD of sample %u, which is %s", id,
                     model->loading[id] ? "being loaded" : "in memory");
-    if (action->load.bytes != model->scenario->samples[id].bytes)
+    uint64_t bytes = scenario_load_bytes(model->scenario, id);
+    if (action->load.bytes != bytes)
         model_break(model, RULE_ENCODED, "LOAD of sample %u says %llu bytes, it has %llu", id,
-                    (unsigned long long)action->load.bytes, (unsigned long long)model->scenario->samples[id].bytes);
+                    (unsigned long long)action->load.bytes, (unsigned long long)bytes);
     model_source_load(
         model, (uint32_t)((const struct scenario_dataset *)action->load.dataset - model->scenario->datasets), id);
     model->loading[id] = true;
     model->n_loading++;
-    model->encoded_bytes += model->scenario->samples[id].bytes;
+    model->encoded_bytes += bytes;
     if (model->n_loading > config->inflight_loads)
         model_break(model, RULE_TASK, "%u loads out, %u allowed", model->n_loading, config->inflight_loads);
     if (model->encoded_bytes > config->encoded_bytes)
@@ -426,8 +427,8 @@ void model_on_prepare(struct model *model, const struct engine_action *action)
     model_form_granted(model, task, action);
     for (uint32_t i = 0; i < action->prepare.n_outputs; i++) {
         struct made *made = output_made(model, id, &action->prepare.outputs[i]);
-        if (made && handle->form && made->pipeline == model->scenario->raw_pipeline)
-            model_break(model, RULE_BYTES, "a raw instance of sample %u is made of its form", id);
+        if (made && (handle->form || handle->planes) && made->pipeline == model->scenario->raw_pipeline)
+            model_break(model, RULE_BYTES, "a raw instance of sample %u is made of other bytes", id);
         if (made)
             task->outputs[task->n_outputs++] = made;
     }

@@ -21,7 +21,8 @@ struct made {
 struct handle {
     sample_id id;
     uint64_t bytes;
-    bool form; /* a decoded form, and not the bytes as they were read */
+    bool form;   /* a decoded form, and not the bytes as they were read */
+    bool planes; /* planes, and not these bytes */
     bool dropped;
     uint32_t running; /* PREPAREs that read it */
     uint32_t ends;    /* times that the engine gave it back at its end */

@@ -211,6 +211,7 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
     sc->seed = seed;
     sc->restarts = kind & SCENARIO_RESTARTS;
     sc->unlike = kind & SCENARIO_UNLIKE;
+    sc->planes = kind & SCENARIO_PLANES;
     uint64_t drawn = random_below(&rng, 400);
     enum mood mood = drawn == 0 ? MOOD_CROWDED : drawn <= 20 ? MOOD_PIECES : MOOD_PLAIN;
     draw_ahead(sc);

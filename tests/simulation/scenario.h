@@ -134,6 +134,7 @@ struct scenario {
     uint32_t gather;         /* events of one moment that make one step */
     uint32_t forget_percent; /* of registrations before which the engine forgets chunks, and numbers mean others */
     bool unlike;             /* own_ns of outputs differ by their pipelines */
+    bool planes;             /* loads may bring planes */
     bool restarts;           /* daemons die, and training runs go on from states */
     uint32_t n_groups;
     uint64_t crashes[SCENARIO_CRASHES_MAX]; /* steps that a daemon takes before it dies */
@@ -152,6 +153,8 @@ enum scenario_kind {
     SCENARIO_MULTISETS = 4,
     /* Samples may stand in memory in decoded forms, and memory has room for some. */
     SCENARIO_FORMS = 8,
+    /* Loads may bring planes of samples, of another length, in place of their bytes. */
+    SCENARIO_PLANES = 64,
     /* What most pipelines make differs in length. */
     SCENARIO_RAGGED = 16,
     /* What pipelines make of one sample takes times far apart. */
@@ -175,6 +178,10 @@ void scenario_job_make(const struct scenario *scenario, const struct client_plan
                        uint64_t client, struct scenario_job *job);
 void scenario_chunk_key(uint32_t dataset, uint64_t key[ENGINE_CHUNK_KEY]); /* what JOB_ADD calls the dataset */
 void scenario_job_free(struct scenario_job *job);
+/* scenario_planes is what engine_config.planes_bytes shall say; ctx is the scenario. A load may take the greater of
+ * this and the sample's bytes, as long as memory has room for that: scenario_load_bytes. */
+uint64_t scenario_planes(void *ctx, const void *dataset, sample_id id);
+uint64_t scenario_load_bytes(const struct scenario *sc, sample_id id);
 /* scenario_bytes is what engine_config.sample_bytes shall say. */
 uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id);
 /* scenario_begun_bytes returns the most that an instance of a sample takes; scenario_most_bytes is what

@@ -4,6 +4,19 @@
 #include "common/check.h"
 #include "tests/simulation/scenario.h"
 
+uint64_t scenario_planes(void *ctx, const void *dataset, sample_id id)
+{
+    (void)dataset;
+    const struct scenario *sc = ctx;
+    return id % 4 == 3 ? 0 : sc->samples[id].bytes * (7 + id % 6) / 9 + 1;
+}
+
+uint64_t scenario_load_bytes(const struct scenario *sc, sample_id id)
+{
+    uint64_t bytes = sc->samples[id].bytes, planes = sc->planes ? scenario_planes((void *)sc, NULL, id) : 0;
+    return planes > bytes && planes <= sc->config.encoded_bytes ? planes : bytes;
+}
+
 uint64_t scenario_bytes(const struct scenario_dataset *dataset, sample_id id)
 {
     bool there = id < dataset->scenario->n_samples && dataset->position[id] != SCENARIO_NOT_THERE;

@@ -10,6 +10,7 @@
  *   … --restarts                       daemons die, and runs go on from states, see scenario.h
  *   … --tight                          in arenas hardly larger than what the jobs are sure of, see scenario.h
  *   … --multisets                     epochs are multisets, see scenario.h; not with --restarts
+ *   … --planes                         loads bring planes in place of bytes, see scenario.h
  *   … --forms                          samples stand in memory in decoded forms, see scenario.h
  *   … --ragged                         samples differ in length, see scenario.h
  *   … --unlike                         what pipelines make takes times far apart, see scenario.h
@@ -88,11 +89,12 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
 {
     enum sabotage_kind sabotage = options->world.sabotage;
     char how[96];
-    snprintf(how, sizeof how, "%s%s%s%s%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
+    snprintf(how, sizeof how, "%s%s%s%s%s%s%s%s%s", options->kind & SCENARIO_TIGHT ? " --tight" : "",
              options->kind & SCENARIO_RESTARTS ? " --restarts" : "",
              options->kind & SCENARIO_MULTISETS ? " --multisets" : "", options->kind & SCENARIO_FORMS ? " --forms" : "",
-             options->kind & SCENARIO_RAGGED ? " --ragged" : "", options->kind & SCENARIO_UNLIKE ? " --unlike" : "",
-             sabotage ? " --sabotage " : "", sabotage ? sabotage_name(sabotage) : "");
+             options->kind & SCENARIO_PLANES ? " --planes" : "", options->kind & SCENARIO_RAGGED ? " --ragged" : "",
+             options->kind & SCENARIO_UNLIKE ? " --unlike" : "", sabotage ? " --sabotage " : "",
+             sabotage ? sabotage_name(sabotage) : "");
     snprintf(replay, sizeof replay,
              "seed %" PRIu64 ": the engine crashed\n  replay: simulate --seed %" PRIu64
              " --verbose --check-every 1%s\n",
@@ -220,6 +222,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->kind |= SCENARIO_RESTARTS;
         } else if (strcmp(*arg, "--multisets") == 0) {
             options->kind |= SCENARIO_MULTISETS;
+        } else if (strcmp(*arg, "--planes") == 0) {
+            options->kind |= SCENARIO_PLANES;
         } else if (strcmp(*arg, "--forms") == 0) {
             options->kind |= SCENARIO_FORMS;
         } else if (strcmp(*arg, "--ragged") == 0) {

@@ -176,7 +176,7 @@ static void loaded(struct world *world, sample_id id, uint32_t dataset)
     else if (bad)
         event.loaded.fate = ENGINE_FATE_SAMPLE;
     else
-        event.loaded.encoded = model_make_handle(world->model, id);
+        event.loaded.encoded = model_load_handle(world->model, &event);
     world_event(world, &event, NULL);
 }
 

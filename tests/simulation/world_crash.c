@@ -12,6 +12,8 @@ int world_start_engine(struct world *world)
     struct engine_config config = sc->config;
     struct error err;
     config.sample_bytes = world_sample_bytes;
+    config.planes_bytes = sc->planes ? scenario_planes : NULL;
+    config.planes_ctx = (void *)sc;
     config.made_bytes = scenario_most_bytes;
     if (world->restarts.crashes > 0)
         config.seed = random_mix64(sc->config.seed ^ (KEY_ENGINE + world->restarts.crashes));

@@ -35,7 +35,7 @@ size_t fuzz_seed(size_t number, uint8_t *buf, size_t cap)
     if (number > 4)
         return 0;
     if (number == 4) {
-        tier_header_encode(&(struct record){{1, 2}, 3, 4, 5}, buf);
+        tier_header_encode(&(struct record){{1, 2}, 3, 4, 5, TIER_PLANES}, buf);
         return RECORD_HEADER_BYTES;
     }
     size_t len;

@@ -100,7 +100,8 @@ static uint32_t check_some(struct tier *tier, uint32_t first, uint32_t count)
     struct tier_read reads[SAMPLES];
     assert_true(count <= SAMPLES);
     for (uint32_t i = 0; i < count; i++)
-        reads[i] = (struct tier_read){key_of(first + i), len_of(first + i), xmalloc(len_of(first + i)), false};
+        reads[i] = (struct tier_read){
+            .key = key_of(first + i), .bytes = len_of(first + i), .buf = xmalloc(len_of(first + i))};
     uint32_t got = tier_read_many(tier, reads, count), done = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *right = bytes_of(first + i);

@@ -45,7 +45,7 @@ static void *read_some(void *arg)
         struct tier_read reads[BATCH];
         uint32_t first = (uint32_t)random_below(&rng, SAMPLES);
         for (uint32_t i = 0; i < BATCH; i++)
-            reads[i] = (struct tier_read){key_of(first + i), SAMPLE_BYTES, bytes[i], false};
+            reads[i] = (struct tier_read){.key = key_of(first + i), .bytes = SAMPLE_BYTES, .buf = bytes[i]};
         atomic_fetch_add(&shared->came, tier_read_many(shared->tier, reads, BATCH));
         for (uint32_t i = 0; i < BATCH; i++) {
             fill(first + i, right);

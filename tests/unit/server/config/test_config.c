@@ -118,7 +118,7 @@ static const char everything[] = "# a comment\n"
                                  "  spread: never\n"
                                  "  lease: 4\n"
                                  "storage:\n"
-                                 "  - {path: \"/nvme/my class\", size: 800GiB, threads: 9}\n"
+                                 "  - {path: \"/nvme/my class\", size: 800GiB, threads: 9, form: planes}\n"
                                  "  - path: /ssd\n"
                                  "    size: 2.5TB\n"
                                  "roots: [/data, \"/more data\"]\n"
@@ -151,6 +151,8 @@ static void assert_everything(const struct config *config)
     assert_string_equal(config->storage[0].path, "/nvme/my class");
     assert_int_equal(config->storage[0].size_bytes, 800 * GIB);
     assert_int_equal(config->storage[0].threads, 9);
+    assert_int_equal(config->storage[0].form, CONFIG_FORM_PLANES);
+    assert_int_equal(config->storage[1].form, CONFIG_FORM_AS_READ);
     assert_string_equal(config->storage[1].path, "/ssd");
     assert_int_equal(config->storage[1].size_bytes, UINT64_C(2500000000000));
     assert_int_equal(config->storage[1].threads, CONFIG_STORAGE_THREADS);

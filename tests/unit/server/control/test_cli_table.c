@@ -38,7 +38,7 @@ static const char expected_table[] =
     "bad      2 unreadable, 1 corrupt\n"
     "memory   arena 1.0 GiB of 4.0 GiB (512 MiB pinned), encoded 256 MiB of 1.0 GiB (256 MiB of files, 2.9 KiB of "
     "decoded images), process 3.0 GiB\n"
-    "storage  /nvme/larder full, 4.0 GiB of 4.0 GiB; 75% of reads\n"
+    "storage  /nvme/larder full, 4.0 GiB of 4.0 GiB, 30,000 of 40,000 samples in planes; 75% of reads\n"
     "threads  8 load, 4 prepare; 2.5 cores busy, 350 samples prepared/s\n"
     "engine   4 steps, 1.250 ms on the mean, the longest 2.0 ms\n"
     "\n"

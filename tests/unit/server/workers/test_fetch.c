@@ -118,7 +118,7 @@ static struct origins_status run(struct dataset *dataset)
     pthread_t threads[THREADS];
     struct origins_status status;
     pthread_mutex_init(&shared.lock, NULL);
-    origins_want(shared.fetch.origins, (const struct dataset *const[]){dataset}, 1);
+    origins_want(shared.fetch.origins, (const struct dataset *const[]){dataset}, 1, false);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, fetch_some, &shared), 0);
     for (int i = 0; i < THREADS; i++)
@@ -128,7 +128,7 @@ static struct origins_status run(struct dataset *dataset)
     uint32_t indexes[READ];
     for (uint32_t i = 0; i < READ; i++)
         indexes[i] = i;
-    struct origins_classed expected = origins_expect(shared.fetch.origins, dataset, indexes, READ);
+    struct origins_classed expected = origins_expect(shared.fetch.origins, dataset, indexes, READ, false);
     assert_true(expected.samples <= READ && (expected.samples > 0) == (expected.class == 1));
     origins_destroy(shared.fetch.origins);
     pthread_mutex_destroy(&shared.lock);
