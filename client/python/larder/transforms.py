@@ -283,10 +283,10 @@ def _step(position, step):
         raise InvalidArgument(f"pipeline[{position}] is a list: of several lists for one image, views of it are made: "
                               "Loader(…, views=[list, list])")
     if callable(step) and "torchvision" not in type(step).__module__:
-        raise InvalidArgument(f"pipeline[{position}] is {getattr(step, '__name__', type(step).__name__)}, a function of "
-                              "the script's own, which the daemon cannot call: give it as Loader(…, transform=…), or "
-                              "have pipeline, rest = larder.split(transform) cut a Compose in front of it, and give "
-                              "transform=rest")
+        name = getattr(step, "__name__", type(step).__name__)
+        raise InvalidArgument(f"pipeline[{position}] is {name}, a function of the script's own, which the daemon "
+                              "cannot call: give it as Loader(…, transform=…), or have pipeline, rest = "
+                              "larder.split(transform) cut a Compose in front of it, and give transform=rest")
     hint = ": larder.from_torchvision makes a pipeline of torchvision's transforms" \
         if "torchvision" in type(step).__module__ else ", not an operator of larder, a name or a dict"
     raise InvalidArgument(f"pipeline[{position}] is a {type(step).__module__}.{type(step).__name__}{hint}")
