@@ -215,9 +215,13 @@ static void say_training(const struct measured *m, struct explanation *out)
 {
     char name[CELL_BYTES];
     out->cause = "training";
-    SAY(out->why, "%s hardly waits for Larder: its training step sets its pace", explain_name(m->job, name));
+    SAY(out->why, "%s hardly waits for Larder: its script sets its pace", explain_name(m->job, name));
     SAY(out->change, "nothing in Larder; only a shorter time from one batch to the next makes it faster");
-    if (m->train_ms > 0)
+    if (m->train_ms > 0 && m->train_ms < NO_STEP_MS)
+        SAY(out->figure,
+            "its script asks for the next batch at once; what is left is the copy that it gets of a batch, "
+            "which zero_copy=True spares");
+    else if (m->train_ms > 0)
         SAY(out->figure, "its script takes %.*f ms from one batch of %.0f samples to the next",
             m->train_ms < 10 ? 1 : 0, m->train_ms, m->batch);
     else
@@ -454,7 +458,7 @@ static void say_crowd(const struct measured *m, struct explanation *out)
     out->cause = "crowd";
     SAY(out->why, "%s waits for its samples to be decoded and augmented, while other programs have the cores",
         explain_name(m->job, name));
-    SAY(out->change, "fewer of them, or more cores: training scripts that compute on the CPU are among them");
+    SAY(out->change, "fewer other programs, or more cores; training scripts that compute on the CPU count as well");
     SAY(out->figure, "larderd got %.1f of the %.0f cores, %.1f were idle, and %s", m->busy_cores, m->cores,
         m->idle_cores, rates_text(m, rates));
 }

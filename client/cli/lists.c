@@ -6,6 +6,7 @@
 #include "client/cli/line.h"
 
 #define PATH_COLUMNS 56
+#define INDENT_MOST 40
 #define STORE_COLUMNS 24
 
 static int done(void)
@@ -136,15 +137,16 @@ static void print_tree(const json_t *rows)
     size_t n = json_array_size(rows);
     if (n == 0)
         puts("no job draws samples that others could draw too");
-    size_t drawn = print_drawn(rows);
-    for (size_t i = drawn; i < n; i++) {
+    int indent = 0;
+    for (size_t i = print_drawn(rows); i < n; i++) {
         const json_t *row = json_array_get(rows, i);
-        int indent = 2 * (int)(i - drawn < 20 ? i - drawn : 20);
-        if (i + 1 < n && cells_field(row, "shared") > 0)
+        if (i + 1 < n && cells_field(row, "shared") > 0) {
             printf("%*s%s in common to %s and the %zu below\n", indent, "",
                    cells_count(cells_field(row, "shared"), buf),
                    cells_printable(json_object_get(row, "job"), PATH_COLUMNS, name), n - 1 - i);
-        printf("%*s%s of %s alone", i + 1 < n ? indent + 2 : indent, "", cells_count(cells_field(row, "own"), buf),
+            indent += indent < INDENT_MOST ? 2 : 0;
+        }
+        printf("%*s%s of %s alone", indent, "", cells_count(cells_field(row, "own"), buf),
                cells_printable(json_object_get(row, "job"), PATH_COLUMNS, name));
         printf(", which has %s left\n", cells_count(cells_field(row, "left"), buf));
     }
