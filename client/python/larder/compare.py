@@ -52,8 +52,29 @@ def main(words=None):
     return _compare(options)
 
 
+class _Beginning:
+    """Whether a process is being started, and whether a signal has come meanwhile."""
+
+    now = late = False
+
+
+def _begin(keep, words, **how):
+    """Starts a process, in a session of its own, and gives it to keep(). A signal that comes meanwhile stops this one
+    after that: else it would not know of the process, and leave it."""
+    _Beginning.now = True
+    try:
+        keep(subprocess.Popen(words, start_new_session=True, **how))
+    finally:
+        _Beginning.now = False
+        if _Beginning.late:
+            _stop()
+
+
 def _stop(*_):
     """Ends the comparison where it is: whatever it began is cleared away on the way out."""
+    _Beginning.late = True
+    if _Beginning.now:
+        return
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     _say("stopped")
@@ -183,9 +204,8 @@ class Comparison:
         scripts = []
         try:
             for _ in range(jobs):  # in sessions of their own: Ctrl-C is for this process, which ends them
-                scripts.append(subprocess.Popen(
-                    words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-                    env=dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", **environment)))
+                _begin(scripts.append, words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                       env=dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", **environment))
             for script in scripts:
                 if script.stdout.readline() != "ready\n":
                     raise SystemExit(f"larder.compare: {side}: it did not begin: the error above says why")
@@ -225,12 +245,12 @@ class Daemon:
         with open(config, "w", encoding="utf-8") as file:
             file.write(CONFIG)
         ready, far = os.pipe()
-        with open(os.path.join(folder, "log"), "ab") as log:
-            self.process = subprocess.Popen([program, "--config", config, "--socket", self.socket, "--ready-fd",
-                                             str(far)], pass_fds=(far,), stdin=subprocess.DEVNULL, stderr=log,
-                                            start_new_session=True)
-        os.close(far)
+        self.process = None
         try:
+            with open(os.path.join(folder, "log"), "ab") as log:
+                _begin(self._keep, [program, "--config", config, "--socket", self.socket, "--ready-fd", str(far)],
+                       pass_fds=(far,), stdin=subprocess.DEVNULL, stderr=log)
+            os.close(far)
             with open(ready, "rb", closefd=True) as said:
                 came = said.readline()  # dots, and a line's end when scripts can connect
             if not came.endswith(b"\n"):
@@ -244,8 +264,12 @@ class Daemon:
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+
+    def _keep(self, process):
+        self.process = process
 
     def processor_s(self):
         with open(f"/proc/{self.process.pid}/stat", encoding="utf-8", errors="replace") as file:
