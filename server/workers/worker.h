@@ -57,9 +57,9 @@ struct worker_prepare {
 /* One sample of a read. */
 struct worker_loaded {
     sample_id id;
+    bool planes;   /* `encoded` has the bytes of its planes */
     void *encoded; /* malloc'ed, the receiver's; NULL: the sample could not be read */
     uint64_t bytes;
-    bool planes; /* they are those of its planes */
     enum bad_reason reason;
     enum engine_fate fate;
     /* if the fate says so, the dataset whose source did not answer; only to be compared, not a reference */

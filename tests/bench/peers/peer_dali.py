@@ -66,7 +66,8 @@ LISTS = {"crop": flipped, "jitter": jittered, "blur": blurred, "rand_augment": a
 def pipeline(spec, files, batch, size):
     from nvidia.dali import fn, pipeline_def
 
-    @pipeline_def(batch_size=batch, num_threads=spec.threads, device_id=None, seed=1 + spec.index)
+    @pipeline_def(batch_size=batch, num_threads=spec.threads, device_id=None, seed=1 + spec.index,
+                  enable_conditionals=spec.list == "rand_augment")
     def train():
         encoded, index = fn.readers.file(files=files, labels=list(range(len(files))), shuffle_after_epoch=True,
                                          pad_last_batch=True, name="Reader")
