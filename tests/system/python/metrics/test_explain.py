@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import above  # noqa: F401
-from system import BIN, CONFIG, PACKAGE, PIPELINE, SLOW, Case, main, tree, until
+from system import only_long, BIN, CONFIG, PACKAGE, PIPELINE, SLOW, Case, main, tree, until
 
 FEW_THREADS = CONFIG + "threads: {workers: 1, loaders: 1}\n"
 DEAR = [{"random_resized_crop": {"size": 600}},
@@ -199,6 +199,7 @@ class Explain(Case):
         self.train(server, dataset=tree(200), pipeline=DEAR, name="works", augment="private")
         self.assertNotIn("threads.workers", self.told(server, "works", "cores")["change"])
 
+    @only_long
     def test_small_arena(self):
         """Where a script takes eight batches at once and then trains, and the arena has room for three, threads are
         idle while it trains, and it waits for the others: for want of memory."""
