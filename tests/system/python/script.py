@@ -1,10 +1,11 @@
 """A training script for the system tests: iterates as its one argument, JSON, says, and prints what it got.
 
 dataset, pipeline, batch_size, epochs and all other arguments of larder.Loader, a sampler as {"Weights": its arguments};
-besides: step_s, how long a training
-step takes; burst, of how many steps only the last takes that long; hold, how many zero-copy batches to hold on to;
-start_after, a file to wait for before the first epoch; pause, [number, file]: after so many batches wait for the file;
-load_after, a file to wait for before it makes its Loader, beside which it makes one named …-up as soon as it waits.
+besides: step_s, how long a training step takes; burst, of how many steps only the last takes that long; rest, how many
+times as long as those steps were waited for that one takes, in place of step_s; hold, how many zero-copy batches to
+hold on to; start_after, a file to wait for before the first epoch; pause, [number, file]: after so many batches wait
+for the file; load_after, a file to wait for before it makes its Loader, beside which it makes one named …-up as soon as
+it waits.
 """
 
 import json
@@ -24,12 +25,12 @@ def wait_for(path):
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
     options = json.loads(sys.argv[1])
-    step_s, burst, hold, start_after, pause, load_after = (
-        options.pop(key, None) for key in ("step_s", "burst", "hold", "start_after", "pause", "load_after"))
+    step_s, burst, rest, hold, start_after, pause, load_after = (
+        options.pop(key, None) for key in ("step_s", "burst", "rest", "hold", "start_after", "pause", "load_after"))
     for name, arguments in (options.pop("sampler", None) or {}).items():
         options["sampler"] = getattr(larder, name)(*arguments)
     epochs = options["epochs"]
-    kept = []
+    kept, rested = [], 0.0
     if load_after:
         with open(load_after + "-up", "w"):
             wait_for(load_after)
@@ -46,7 +47,9 @@ def main():
                                   "wait_s": loader.stats()["wait_s"]}), flush=True)
                 del batch
                 if not burst or loader.stats()["batches"] % burst == 0:
-                    time.sleep(step_s or 0)
+                    waited = loader.stats()["wait_s"]
+                    time.sleep(rest * (waited - rested) if rest else step_s or 0)
+                    rested = waited
                 if pause and loader.stats()["batches"] == pause[0]:
                     wait_for(pause[1])
     except larder.LarderError as error:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import above  # noqa: F401
-from system import only_long, BIN, CONFIG, PACKAGE, PIPELINE, SLOW, Case, main, tree, until
+from system import BIN, CONFIG, PACKAGE, PIPELINE, SLOW, Case, main, tree, until
 
 FEW_THREADS = CONFIG + "threads: {workers: 1, loaders: 1}\n"
 DEAR = [{"random_resized_crop": {"size": 600}},
@@ -199,13 +199,13 @@ class Explain(Case):
         self.train(server, dataset=tree(200), pipeline=DEAR, name="works", augment="private")
         self.assertNotIn("threads.workers", self.told(server, "works", "cores")["change"])
 
-    @only_long
     def test_small_arena(self):
         """Where a script takes eight batches at once and then trains, and the arena has room for three, threads are
-        idle while it trains, and it waits for the others: for want of memory."""
+        idle while it trains, and it waits for the others: for want of memory. It trains three times as long as it
+        waits, so threads are idle for half of the time however fast they are."""
         server = self.daemon(FEW_THREADS.replace("128MiB", "16MiB") + "jobs: {quota: 100%}\n")
-        self.train(server, dataset=tree(200), name="large", pipeline=DEAR, batch_size=4, prefetch=8, step_s=0.2,
-                   burst=8, augment="private")
+        self.train(server, dataset=tree(200), name="large", pipeline=DEAR, batch_size=4, prefetch=8, burst=8,
+                   rest=3, augment="private")
         told = self.told(server, "large", "memory")
         self.assertIn("raise memory.arena from 16.0 MiB to ", told["change"])
 
