@@ -19,6 +19,7 @@ says which build.
 """
 
 import argparse
+import functools
 import json
 import os
 import shutil
@@ -175,23 +176,24 @@ def measure(options, folder, scratch, shared):
     return row
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def arguments(doc, copies, epochs, batch_size, prefetch, arena):
+    """A parser of what a bench of several nodes is told, with its defaults."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("folder")
     parser.add_argument("--nodes", type=int, default=4)
-    parser.add_argument("--copies", type=int, default=6)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--prefetch", type=int, default=4)
-    parser.add_argument("--arena", default="128MiB")
+    parser.add_argument("--copies", type=int, default=copies)
+    parser.add_argument("--epochs", type=int, default=epochs)
+    parser.add_argument("--batch-size", type=int, default=batch_size)
+    parser.add_argument("--prefetch", type=int, default=prefetch)
+    parser.add_argument("--arena", default=arena)
     parser.add_argument("--encoded", default="32MiB")
     parser.add_argument("--security", choices=("bundle", "none"), default="bundle")
     parser.add_argument("--namespaces", action="store_true")
-    parser.add_argument("--script-of", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.script_of:
-        return script(options)
+    return parser
+
+
+def bench(options, what):
+    """Calls what(files, a folder for daemons) with the network there. Gives the exit status."""
     if options.namespaces:
         if not namespaces.can():
             print("skipped: nobody may have a network of their own here")
@@ -200,18 +202,29 @@ def main():
     options.network = namespaces.Network(options.nodes) if options.namespaces else None
     scratch = tempfile.mkdtemp(prefix="larder-cluster-")
     try:
-        folder = copies(options.folder, options.copies, scratch)
-        rows = [[measure(options, folder, scratch, shared) for shared in (False, True)] for _ in range(options.rounds)]
+        what(copies(options.folder, options.copies, scratch), scratch)
     finally:
         if options.network:
             options.network.close()
         shutil.rmtree(scratch, ignore_errors=True)
+    return 0
+
+
+def compare(options, folder, scratch):
+    rows = [[measure(options, folder, scratch, shared) for shared in (False, True)] for _ in range(options.rounds)]
     alone, shared = ({name: statistics.median(row[at][name] for row in rows) for name in rows[0][0]} for at in (0, 1))
     print(f"medians  prepared {shared['prepared']:.4f} a sample; read {shared['read'] * options.nodes:.3f} times an "
           f"epoch, alone {alone['read'] * options.nodes:.2f}; requests {shared['requests']:.4f}; CPU of the daemons "
           f"{shared['daemons'] / alone['daemons']:.3f} of alone, with the scripts {shared['all'] / alone['all']:.3f}; "
           f"network {shared['each']:.3f} ms a sample from another node")
-    return 0
+
+
+def main():
+    parser = arguments(__doc__, copies=6, epochs=3, batch_size=64, prefetch=4, arena="128MiB")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--script-of", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    return script(options) if options.script_of else bench(options, functools.partial(compare, options))
 
 
 if __name__ == "__main__":

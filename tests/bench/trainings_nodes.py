@@ -11,13 +11,10 @@ middle, and started again. Each sample must come once in each epoch of each trai
 LARDER_BIN says which build.
 """
 
-import argparse
-import shutil
+import functools
 import sys
-import tempfile
 
 import cluster_nodes
-import namespaces
 from cluster_nodes import system  # it says where cluster_case is
 from cluster_case import FROM_OTHERS
 
@@ -95,35 +92,12 @@ def measure(options, folder, scratch):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder")
-    parser.add_argument("--nodes", type=int, default=4)
+    parser = cluster_nodes.arguments(__doc__, copies=34, epochs=2, batch_size=16, prefetch=2, arena="12MiB")
     parser.add_argument("--trainings", type=int, default=8)
     parser.add_argument("--speeds", type=lambda text: [int(word) for word in text.split(",")], default=[1])
-    parser.add_argument("--copies", type=int, default=34)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--prefetch", type=int, default=2)
-    parser.add_argument("--arena", default="12MiB")
-    parser.add_argument("--encoded", default="32MiB")
-    parser.add_argument("--security", choices=("bundle", "none"), default="bundle")
     parser.add_argument("--kill", action="store_true")
-    parser.add_argument("--namespaces", action="store_true")
     options = parser.parse_args()
-    if options.namespaces:
-        if not namespaces.can():
-            print("skipped: nobody may have a network of their own here")
-            return 77
-        namespaces.ready()
-    options.network = namespaces.Network(options.nodes) if options.namespaces else None
-    scratch = tempfile.mkdtemp(prefix="larder-trainings-")
-    try:
-        measure(options, cluster_nodes.copies(options.folder, options.copies, scratch), scratch)
-    finally:
-        if options.network:
-            options.network.close()
-        shutil.rmtree(scratch, ignore_errors=True)
-    return 0
+    return cluster_nodes.bench(options, functools.partial(measure, options))
 
 
 if __name__ == "__main__":
