@@ -108,6 +108,8 @@ int convert_create(struct tier *tier, const struct convert_config *config, struc
     CHECK(pthread_mutex_init(&convert->lock, NULL) == 0 && pthread_cond_init(&convert->changed, NULL) == 0);
     tier_keep_room(tier);
     if (thread_start(&convert->thread, "larder-planes", run, convert)) {
+        pthread_cond_destroy(&convert->changed);
+        pthread_mutex_destroy(&convert->lock);
         free(convert);
         return error_set(err, LARDER_ELIMIT, "a storage class's thread could not be started: raise ulimit -u");
     }

@@ -491,33 +491,29 @@ class Session:
                 os.close(fd)
 
     def _answer_of(self, kind, fields, fds):
-        if kind == _wire.STATE:
-            return self._token(fields, fds)
+        """What answers a question: the token of a STATE, a column, the fields of others, or the error in its place."""
+        if kind == _wire.ERROR:
+            return from_code(fields.code, in_python(not_here(fields.text)))
+        if kind not in (_wire.STATE, _wire.COLUMN):
+            return fields
+        what = "a state" if kind == _wire.STATE else "a column"
+        if not fds and self._lost_fds:
+            return no_descriptor(f"the daemon at {self.path} passed {what}")
+        fd = self._passed(fds, f"sent {what}")
         if kind == _wire.COLUMN:
-            return self._column(fields, fds)
-        return from_code(fields.code, in_python(not_here(fields.text))) if kind == _wire.ERROR else fields
-
-    def _token(self, fields, fds):
-        """The token that a STATE brings, or the error in its place."""
-        if not fds and self._lost_fds:
-            return no_descriptor(f"the daemon at {self.path} passed a state")
-        if len(fds) != 1:
-            raise FormatError(f"the daemon at {self.path} sent a state without a descriptor")
+            return _columns.read(self.path, fields, fd)
         most = _TOKEN_MOST + self._sets * _record.set_bytes(self.info.dataset_samples)
-        return bytes_of(self.path, fds[0], fields.n_bytes, most)
+        return bytes_of(self.path, fd, fields.n_bytes, most)
 
-    def _column(self, fields, fds):
-        if not fds and self._lost_fds:
-            return no_descriptor(f"the daemon at {self.path} passed a column")
+    def _passed(self, fds, what):
+        """The descriptor of a message that has one."""
         if len(fds) != 1:
-            raise FormatError(f"the daemon at {self.path} sent a column without a descriptor")
-        return _columns.read(self.path, fields, fds[0])
+            raise FormatError(f"the daemon at {self.path} {what} without a descriptor")
+        return fds[0]
 
     def _history(self, fields, fds):
-        if len(fds) != 1:
-            raise FormatError(f"the daemon at {self.path} said what rank {fields.rank} has had without a descriptor")
         most = _TOKEN_MOST + _HISTORY_MOST * max(self.info.dataset_samples, self.draws)
-        return bytes_of(self.path, fds[0], fields.n_bytes, most)
+        return bytes_of(self.path, self._passed(fds, f"said what rank {fields.rank} has had"), fields.n_bytes, most)
 
     def take_in_rest(self):
         """Keeps what the daemon said before its end."""

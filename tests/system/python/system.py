@@ -149,6 +149,25 @@ def files_of(folder):
             for name in sorted(os.listdir(os.path.join(folder, label)))]
 
 
+FALSE_PLANES = b"\x89LDRPLN\n" + bytes(200)  # no image, but begins as planes do
+
+
+def odd_photographs(folder, sizes, count, odd):
+    """A tree of so many photographs of each of the sizes {name: (width, height)}, of which the one with the first
+    number of `odd` is cut short, the second is no image, and the third only begins as planes do."""
+    for name, (width, height) in sizes.items():
+        for path in files_of(make_tree(folder + "-" + name, count, classes=4, width=width, height=height)):
+            label = os.path.join(folder, os.path.basename(os.path.dirname(path)))
+            os.makedirs(label, exist_ok=True)
+            shutil.move(path, os.path.join(label, name + os.path.basename(path)))
+    cut, *others = (files_of(folder)[number] for number in odd)
+    os.truncate(cut, os.path.getsize(cut) - 500)
+    for path, data in zip(others, (b"no image at all", FALSE_PLANES)):
+        with open(path, "wb") as file:
+            file.write(data)
+    return folder
+
+
 class Daemon:
     """larderd with a configuration of its own; what it logs goes to a file, or to the descriptor `stderr`. It has this
     process's environment, and `environment` too. `before` is a command that starts it."""

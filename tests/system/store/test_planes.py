@@ -14,7 +14,7 @@ import tempfile
 import numpy as np
 
 from stores import change, command, contents, everything, larder, pack
-from system import Case, files_of, main, make_tree
+from system import FALSE_PLANES, Case, files_of, main, odd_photographs
 
 COUNT, ODD, ODD_ONES = 120, 3, (3, 50, 70)
 GOOD = COUNT - ODD
@@ -33,7 +33,6 @@ def version(store):
         return int.from_bytes(file.read(12)[8:], "little")
 
 
-FAKE = b"\x89LDRPLN\n" + bytes(200)
 ENTRY = 80  # bytes of a sample in the index, at whose end all stand
 
 
@@ -49,7 +48,7 @@ def say_that_the_fake_has_planes(store):
     with open(path, "rb") as file:
         index = bytearray(file.read())
     at, = [at for at in range(len(index) - ENTRY * COUNT, len(index), ENTRY)
-           if struct.unpack_from("<Q", index, at + 16)[0] == len(FAKE)]
+           if struct.unpack_from("<Q", index, at + 16)[0] == len(FALSE_PLANES)]
     struct.pack_into("<I", index, at + 52, 8)
     payload = bytes(index[40:])
     digest = hash_of(payload, len(payload))
@@ -68,23 +67,12 @@ class Planes(Case):
 
     @classmethod
     def setUpClass(cls):
-        """Photographs of several sizes, one that is cut short, one file that is no image, and one that only begins as
-        planes do. Each test has a copy."""
+        """Each test has a copy."""
         super().setUpClass()
         folder = tempfile.mkdtemp(prefix="larder-planes-")
         cls.addClassCleanup(shutil.rmtree, folder)
-        cls.made = os.path.join(folder, "tree")
-        for name, width, height in (("a", 320, 240), ("b", 199, 301), ("c", 160, 97)):
-            make = make_tree(os.path.join(folder, name), COUNT // 3, classes=4, width=width, height=height)
-            for path in files_of(make):
-                label = os.path.join(cls.made, os.path.basename(os.path.dirname(path)))
-                os.makedirs(label, exist_ok=True)
-                shutil.move(path, os.path.join(label, name + os.path.basename(path)))
-        odd = [files_of(cls.made)[number] for number in ODD_ONES]
-        os.truncate(odd[0], os.path.getsize(odd[0]) - 500)
-        for path, data in zip(odd[1:], (b"no image at all", FAKE)):
-            with open(path, "wb") as file:
-                file.write(data)
+        cls.made = odd_photographs(os.path.join(folder, "tree"),
+                                   {"a": (320, 240), "b": (199, 301), "c": (160, 97)}, COUNT // 3, ODD_ONES)
         for path in files_of(cls.made):
             os.utime(path, (1e9, 1e9))
 
@@ -216,7 +204,7 @@ class Planes(Case):
                 self.assertEqual(command("verify", store).returncode, 0)
         got = everything(self.loader(self.server, os.path.join(self.folder, "0"), pipeline=[], bad_samples="skip"))
         self.assertEqual(len(got), COUNT - 1)
-        self.assertEqual([index for index, (_, image) in got.items() if bytes(image[:8]) == FAKE[:8]], [])
+        self.assertEqual([index for index, (_, image) in got.items() if bytes(image[:8]) == FALSE_PLANES[:8]], [])
 
     def test_smaller_images(self):
         """With --max-side the pixels are those of --max-side alone, and the way back gives its JPEGs."""

@@ -12,7 +12,7 @@ import warnings
 import above  # noqa: F401
 import numpy as np
 from faulty import Faults
-from system import BIN, LONG, Case, files_of, main, make_tree, until
+from system import BIN, LONG, Case, files_of, main, odd_photographs, until
 
 COUNT, ODD = 60, 3
 GOOD = COUNT - ODD
@@ -44,23 +44,11 @@ def bytes_of(path):
 class StoragePlanes(Case):
     @classmethod
     def setUpClass(cls):
-        """Photographs of several sizes, one of them cut short, a file that is no image, and one that only begins as
-        planes do."""
         super().setUpClass()
         folder = tempfile.mkdtemp(prefix="larder-class-")
         cls.addClassCleanup(shutil.rmtree, folder)
-        cls.made = os.path.join(folder, "tree")
-        for name, width, height in (("a", 320, 240), ("b", 199, 301), ("c", 640, 480)):
-            make = make_tree(os.path.join(folder, name), COUNT // 3, classes=4, width=width, height=height)
-            for path in files_of(make):
-                label = os.path.join(cls.made, os.path.basename(os.path.dirname(path)))
-                os.makedirs(label, exist_ok=True)
-                shutil.move(path, os.path.join(label, name + os.path.basename(path)))
-        odd = [files_of(cls.made)[number] for number in (3, 25, 40)]
-        os.truncate(odd[0], os.path.getsize(odd[0]) - 500)
-        for path, data in zip(odd[1:], (b"no image at all", b"\x89LDRPLN\n" + bytes(200))):
-            with open(path, "wb") as file:
-                file.write(data)
+        cls.made = odd_photographs(os.path.join(folder, "tree"),
+                                   {"a": (320, 240), "b": (199, 301), "c": (640, 480)}, COUNT // 3, (3, 25, 40))
 
     def setUp(self):
         super().setUp()
