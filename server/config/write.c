@@ -101,7 +101,7 @@ void config_example(FILE *out)
     fputs(
         "# Folders on local disks, the fastest first, that keep what was read from slower storage, over restarts too\n"
         "# (docs/reference/storage.md). Each is its own daemon's alone. threads: reads that it has at once, 1 to 64.\n"
-        "# form: planes writes JPEGs once more while nothing else is done, so that they are decoded faster.\n"
+        "# With the form planes, JPEGs are written once more while nothing else is done, and are decoded faster.\n"
         "storage:\n"
         "  # - {path: /nvme/larder, size: 800GiB, threads: 4, form: as_read}\n\n",
         out);
