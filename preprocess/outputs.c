@@ -54,9 +54,18 @@ static int make_room(struct run *run, size_t output, uint32_t op, bool last, uin
     return scratch_image(run->memory, width, height, &out->image);
 }
 
+static int apply_geometry(struct run *run, const struct geometry *geometry, const struct pixels *pixels,
+                          const struct image *out)
+{
+    if (!pixels->rows)
+        return resample(geometry, &pixels->image, pixels->x, pixels->y, out, run->memory);
+    resample_columns(pixels->rows, out);
+    return 0;
+}
+
 static bool is_whole(const struct pixels *pixels)
 {
-    return pixels->image.width == pixels->width && pixels->image.height == pixels->height;
+    return !pixels->rows && pixels->image.width == pixels->width && pixels->image.height == pixels->height;
 }
 
 /* Runs operators [op, end) of an output on its pixels. last: they are the last ones, and the result, whole, is the
@@ -78,7 +87,7 @@ static int walk(struct run *run, size_t output, uint32_t op, uint32_t end, bool 
             (in_place && !pixels->own)) {
             struct pixels made;
             if (make_room(run, output, next, last, geometry.window.width, geometry.window.height, &made) ||
-                resample(&geometry, &pixels->image, pixels->x, pixels->y, &made.image, run->memory))
+                apply_geometry(run, &geometry, pixels, &made.image))
                 return LARDER_ENOMEM;
             *pixels = made;
         }
@@ -219,6 +228,16 @@ uint32_t outputs_scaling(const struct run *run, uint64_t members, struct rect wh
     uint32_t least = GEOMETRY_SCALING_MAX;
     each_start(run, members, whole, least_scaling, &least);
     return least;
+}
+
+bool outputs_first(const struct run *run, uint64_t members, struct rect whole, struct geometry *geometry)
+{
+    uint32_t end;
+    if (companions(run, members, 0, &end) != members)
+        return false;
+    geometry_start(geometry, whole.width, whole.height);
+    gather(run, (size_t)__builtin_ctzll(members), 0, end, geometry);
+    return resample_takes_rows(geometry);
 }
 
 struct demand {

@@ -7,6 +7,7 @@
 #include "preprocess/image.h"
 #include "preprocess/ops/op.h"
 #include "preprocess/prepare.h"
+#include "preprocess/resample.h"
 #include "preprocess/scratch.h"
 
 /* The pixels that operators work on at some point. They are a rectangle, beginning at (x, y), of an image of width ×
@@ -14,8 +15,9 @@
 struct pixels {
     struct image image;
     uint32_t x, y, width, height;
-    uint32_t divisor; /* 1, except for decoded pixels whose first operator is a resize */
-    bool own;         /* these pixels may be changed */
+    uint32_t divisor;                 /* 1, except for decoded pixels whose first operator is a resize */
+    bool own;                         /* these pixels may be changed */
+    const struct resample_rows *rows; /* what was made of the image's rows, which is not there; NULL: it is */
 };
 
 #define RUN_IMAGES_MAX 64
@@ -55,6 +57,9 @@ _Static_assert(RUN_IMAGES_MAX <= 64, "a set of images is 64 bits");
 uint32_t outputs_scaling(const struct run *run, uint64_t members, struct rect whole);
 /* outputs_needs returns the rectangle that holds all that members look at, of the image divided by `divisor`. */
 struct rect outputs_needs(const struct run *run, uint64_t members, struct rect whole, uint32_t divisor);
+/* outputs_first gives the geometry that all members begin with, and says whether its rows can be resampled as they are
+ * decoded. The image is not divided. */
+bool outputs_first(const struct run *run, uint64_t members, struct rect whole, struct geometry *geometry);
 /* outputs_make makes the members from that rectangle's pixels. It returns the set of those for which memory did not
  * suffice. */
 uint64_t outputs_make(struct run *run, uint64_t members, const struct pixels *pixels);

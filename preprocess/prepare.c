@@ -217,10 +217,10 @@ static int keep_form(struct prepare_scratch *scratch, struct run *run, struct de
     return 0;
 }
 
-/* read_pixels reads a rectangle's pixels, of the form if there is one or can be made. A form that cannot be made is not
- * wanted any more. */
+/* read_pixels reads a rectangle's pixels, of the form if there is one or can be made, or has the sink take them. A form
+ * that cannot be made is not wanted any more. */
 static int read_pixels(struct prepare_scratch *scratch, struct run *run, struct rect needed, uint32_t divisor,
-                       struct image *out, struct decode_fault *fault)
+                       const struct decode_sink *sink, struct image *out, struct decode_fault *fault)
 {
     int rc = 0;
     if (run->keep && !run->form && divisor == 1)
@@ -235,9 +235,14 @@ static int read_pixels(struct prepare_scratch *scratch, struct run *run, struct 
                    : 0;
     rc = decode_reserve(scratch->decoder, needed, fault);
     if (rc == 0)
-        rc = decode_region(scratch->decoder, needed, out, fault);
+        rc = decode_rows(scratch->decoder, needed, sink, out, fault);
     scratch->counts.decodes++;
     return rc;
+}
+
+static int take_rows(void *context, uint32_t y, const uint8_t *from, size_t stride, uint32_t count)
+{
+    return resample_take_rows(context, y, from, stride, count);
 }
 
 /* Makes the members with one decode; those that cannot be planned fail. Gives the others that were not made, and
@@ -255,9 +260,14 @@ static uint64_t make_together(struct prepare_scratch *scratch, struct run *run, 
     struct rect needed = outputs_needs(run, members, whole, divisor);
     struct pixels pixels = {
         .x = needed.x, .y = needed.y, .width = whole.width, .height = whole.height, .divisor = divisor};
+    struct geometry geometry;
+    struct resample_rows rows = {.geometry = &geometry, .scratch = run->memory};
+    struct decode_sink sink = {take_rows, &rows};
+    bool as_they_come = divisor == 1 && outputs_first(run, members, whole, &geometry);
     if (times)
         lap(&times->plan_ns, &clock);
-    int rc = read_pixels(scratch, run, needed, divisor, &pixels.image, fault);
+    int rc = read_pixels(scratch, run, needed, divisor, as_they_come ? &sink : NULL, &pixels.image, fault);
+    pixels.rows = rc == 0 && !pixels.image.data ? &rows : NULL;
     if (times)
         lap(&times->decode_ns, &clock);
     if (rc)

@@ -280,18 +280,29 @@ struct passes {
     uint32_t width, height;
 };
 
+/* Memory for a row of the result's width for each source row. The kernel writes beyond both. */
+static int take_middle(const struct passes *passes, struct scratch *scratch, struct image *middle)
+{
+    return scratch_image(scratch, padded(passes->columns.count, RESAMPLE_COLUMNS) + 2, passes->height + RESAMPLE_ROWS,
+                         middle);
+}
+
+static void make_columns(const struct passes *passes, const struct image *middle, const struct image *out)
+{
+    for (uint32_t i = 0; i < out->height; i++)
+        passes->kernel->vertical(&passes->rows, i, middle->data, middle->stride, out->width * IMAGE_CHANNELS,
+                                 image_row(out, i));
+}
+
 /* A row for each source row that is needed, then the columns of those. */
 static int along_rows_first(const struct passes *passes, const struct image *out, struct scratch *scratch)
 {
     struct image middle;
-    if (scratch_image(scratch, padded(out->width, RESAMPLE_COLUMNS) + 2, padded(passes->height, RESAMPLE_ROWS),
-                      &middle))
+    if (take_middle(passes, scratch, &middle))
         return LARDER_ENOMEM;
     passes->kernel->horizontal(&passes->columns, passes->from, passes->stride, passes->height, middle.data,
                                middle.stride);
-    for (uint32_t i = 0; i < out->height; i++)
-        passes->kernel->vertical(&passes->rows, i, middle.data, middle.stride, out->width * IMAGE_CHANNELS,
-                                 image_row(out, i));
+    make_columns(passes, &middle, out);
     return 0;
 }
 
@@ -320,6 +331,16 @@ static bool columns_go_first(const struct geometry *geometry)
     int64_t rows_less = (int64_t)geometry->box.height - geometry->full_height;
     int64_t columns_less = (int64_t)geometry->box.width - geometry->full_width;
     return rows_less > 0 && rows_less > 2 * columns_less;
+}
+
+/* All but where the source is. */
+static int make_passes(const struct geometry *geometry, struct rect needs, struct scratch *scratch,
+                       struct passes *passes)
+{
+    struct side along_x = side_x(geometry), along_y = side_y(geometry);
+    *passes = (struct passes){.kernel = kernels[simd_selected()], .width = needs.width, .height = needs.height};
+    return axis_make(&along_x, scratch, &passes->columns) || axis_make(&along_y, scratch, &passes->rows) ? LARDER_ENOMEM
+                                                                                                         : 0;
 }
 
 /* take_each copies one source pixel to each of the result, as FILTER_MASK does. `source` begins with what is needed. */
@@ -365,14 +386,43 @@ int resample(const struct geometry *geometry, const struct image *source, uint32
         struct image begin = {(uint8_t *)from, source->stride, needs.width, needs.height};
         return take_each(geometry, &begin, out, scratch);
     }
-    struct side along_x = side_x(geometry), along_y = side_y(geometry);
-    struct passes passes = {.kernel = kernels[simd_selected()],
-                            .from = from,
-                            .stride = source->stride,
-                            .width = needs.width,
-                            .height = needs.height};
-    if (axis_make(&along_x, scratch, &passes.columns) || axis_make(&along_y, scratch, &passes.rows))
+    struct passes passes;
+    if (make_passes(geometry, needs, scratch, &passes))
         return LARDER_ENOMEM;
+    passes.from = from;
+    passes.stride = source->stride;
     return columns_go_first(geometry) ? along_columns_first(&passes, out, scratch)
                                       : along_rows_first(&passes, out, scratch);
+}
+
+/* ── rows that come a few at a time ──────────────────────────────────────────────────────────────────────────────── */
+
+bool resample_takes_rows(const struct geometry *geometry)
+{
+    return geometry->resized && geometry->how.filter != FILTER_MASK && !columns_go_first(geometry);
+}
+
+static int begin_rows(struct resample_rows *rows)
+{
+    struct passes *passes = scratch_take(rows->scratch, sizeof *passes);
+    if (!passes || make_passes(rows->geometry, resample_needs(rows->geometry), rows->scratch, passes) ||
+        take_middle(passes, rows->scratch, &rows->middle))
+        return LARDER_ENOMEM;
+    rows->passes = passes;
+    return 0;
+}
+
+int resample_take_rows(struct resample_rows *rows, uint32_t y, const uint8_t *from, size_t stride, uint32_t count)
+{
+    if (!rows->passes && begin_rows(rows))
+        return LARDER_ENOMEM;
+    CHECK(y <= rows->passes->height && count <= rows->passes->height - y);
+    rows->passes->kernel->horizontal(&rows->passes->columns, from, stride, count, image_row(&rows->middle, y),
+                                     rows->middle.stride);
+    return 0;
+}
+
+void resample_columns(const struct resample_rows *rows, const struct image *out)
+{
+    make_columns(rows->passes, &rows->middle, out);
 }

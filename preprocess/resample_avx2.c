@@ -52,55 +52,82 @@ TARGET static ALWAYS_INLINE __m256i combine(const struct sums *sums)
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(sums->high, 8), sums->low), RESAMPLE_BITS);
 }
 
-/* One output pixel of two rows, a row per 128-bit lane: r, g, b and a stray value as 32-bit numbers. */
-TARGET static ALWAYS_INLINE __m256i output(const uint8_t *first, const uint8_t *second, size_t at,
-                                           const struct pairs *pairs, uint32_t groups)
+/* Rows that are made at once: two in each of two sets of sums, so that a weight is brought once for all. */
+#define ROWS 4
+_Static_assert(RESAMPLE_ROWS % ROWS == 0, "the output has room for whole multiples");
+
+/* A group's pixels of two rows, a row per 128-bit lane. */
+TARGET static ALWAYS_INLINE __m256i group(const uint8_t *first, const uint8_t *second)
+{
+    __m256i pixels = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)first));
+    return _mm256_inserti128_si256(pixels, _mm_loadu_si128((const __m128i *)second), 1);
+}
+
+/* One output pixel of four rows: r, g, b and a stray value as 32-bit numbers, of rows 0 and 1, and of 2 and 3. */
+TARGET static ALWAYS_INLINE void output(const uint8_t *const rows[ROWS], size_t at, const struct pairs *pairs,
+                                        uint32_t groups, __m256i out[2])
 {
     const __m256i taps01 = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
     const __m256i taps23 = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
-    struct sums sums = start();
+    struct sums a = start(), b = start();
     for (uint32_t g = 0; g < groups; g++, at += RESAMPLE_GROUP * IMAGE_CHANNELS) {
-        __m256i pixels = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(first + at)));
-        pixels = _mm256_inserti128_si256(pixels, _mm_loadu_si128((const __m128i *)(second + at)), 1);
-        add(&sums, _mm256_shuffle_epi8(pixels, taps01), pairs[g].high01, pairs[g].low01);
-        add(&sums, _mm256_shuffle_epi8(pixels, taps23), pairs[g].high23, pairs[g].low23);
+        __m256i upper = group(rows[0] + at, rows[1] + at), lower = group(rows[2] + at, rows[3] + at);
+        add(&a, _mm256_shuffle_epi8(upper, taps01), pairs[g].high01, pairs[g].low01);
+        add(&b, _mm256_shuffle_epi8(lower, taps01), pairs[g].high01, pairs[g].low01);
+        add(&a, _mm256_shuffle_epi8(upper, taps23), pairs[g].high23, pairs[g].low23);
+        add(&b, _mm256_shuffle_epi8(lower, taps23), pairs[g].high23, pairs[g].low23);
     }
-    return combine(&sums);
+    out[0] = combine(&a);
+    out[1] = combine(&b);
 }
 
-/* Called with constant `groups` for the common small counts, so that the compiler unrolls. */
-TARGET static ALWAYS_INLINE void two_rows(const struct resample_axis *axis, const uint8_t *a, const uint8_t *b,
-                                          uint8_t *out, size_t out_stride, uint32_t groups)
+/* Four pixels of two rows. */
+TARGET static ALWAYS_INLINE void store_pixels(__m256i p0, __m256i p1, __m256i p2, __m256i p3, uint8_t *out,
+                                              size_t out_stride)
 {
     const __m256i drop_fourth = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
+    __m256i low = _mm256_packs_epi32(p0, p1), high = _mm256_packs_epi32(p2, p3);
+    __m256i bytes = _mm256_shuffle_epi8(_mm256_packus_epi16(low, high), drop_fourth);
+    _mm_storeu_si128((__m128i *)out, _mm256_castsi256_si128(bytes));
+    _mm_storeu_si128((__m128i *)(out + out_stride), _mm256_extracti128_si256(bytes, 1));
+}
+
+/* Called with constant `groups` for the common small counts, so that the compiler unrolls. What is read of these rows
+ * will be read of the `next` ones, which lie so many bytes behind: they are fetched meanwhile. */
+TARGET static ALWAYS_INLINE void four_rows(const struct resample_axis *axis, const uint8_t *const rows[ROWS],
+                                           size_t next, uint8_t *out, size_t out_stride, uint32_t groups)
+{
     const struct pairs *pairs = axis->packed;
     const int32_t *first = axis->first;
-    for (uint32_t x = 0; x < axis->count; x += 4, out += 4 * IMAGE_CHANNELS, pairs += 4 * groups) {
-        __m256i p0 = output(a, b, (size_t)first[x] * IMAGE_CHANNELS, pairs, groups);
-        __m256i p1 = output(a, b, (size_t)first[x + 1] * IMAGE_CHANNELS, pairs + groups, groups);
-        __m256i p2 = output(a, b, (size_t)first[x + 2] * IMAGE_CHANNELS, pairs + 2 * groups, groups);
-        __m256i p3 = output(a, b, (size_t)first[x + 3] * IMAGE_CHANNELS, pairs + 3 * groups, groups);
-        __m256i low = _mm256_packs_epi32(p0, p1), high = _mm256_packs_epi32(p2, p3);
-        __m256i bytes = _mm256_shuffle_epi8(_mm256_packus_epi16(low, high), drop_fourth);
-        _mm_storeu_si128((__m128i *)out, _mm256_castsi256_si128(bytes));
-        _mm_storeu_si128((__m128i *)(out + out_stride), _mm256_extracti128_si256(bytes, 1));
+    for (uint32_t x = 0; x < axis->count; x += 4, out += 4 * IMAGE_CHANNELS) {
+        __m256i p[4][2];
+        for (uint32_t i = 0; i < 4; i++, pairs += groups) {
+            size_t at = (size_t)first[x + i] * IMAGE_CHANNELS;
+            output(rows, at, pairs, groups, p[i]);
+            for (uint32_t row = 0; row < ROWS; row++)
+                __builtin_prefetch(rows[row] + at + next);
+        }
+        store_pixels(p[0][0], p[1][0], p[2][0], p[3][0], out, out_stride);
+        store_pixels(p[0][1], p[1][1], p[2][1], p[3][1], out + 2 * out_stride, out_stride);
     }
 }
 
 TARGET static void horizontal(const struct resample_axis *axis, const uint8_t *source, size_t stride, uint32_t rows,
                               uint8_t *out, size_t out_stride)
 {
-    for (uint32_t y = 0; y < rows; y += 2, out += 2 * out_stride) {
-        const uint8_t *a = source + stride * y, *b = y + 1 < rows ? a + stride : a;
+    for (uint32_t y = 0; y < rows; y += ROWS, out += ROWS * out_stride) {
+        const uint8_t *four[ROWS];
+        for (uint32_t i = 0; i < ROWS; i++)
+            four[i] = source + stride * (y + i < rows ? y + i : rows - 1);
         if (axis->groups == 1)
-            two_rows(axis, a, b, out, out_stride, 1);
+            four_rows(axis, four, ROWS * stride, out, out_stride, 1);
         else if (axis->groups == 2)
-            two_rows(axis, a, b, out, out_stride, 2);
+            four_rows(axis, four, ROWS * stride, out, out_stride, 2);
         else
-            two_rows(axis, a, b, out, out_stride, axis->groups);
+            four_rows(axis, four, ROWS * stride, out, out_stride, axis->groups);
     }
 }
 

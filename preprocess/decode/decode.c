@@ -117,10 +117,17 @@ int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_faul
     return 0;
 }
 
-int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault)
+int decode_rows(struct decoder *decoder, struct rect rect, const struct decode_sink *sink, struct image *out,
+                struct decode_fault *fault)
 {
     CHECK(decoder->kind);
+    decoder->image.sink = sink;
     return decoder->kind->region(decoder->state, &decoder->image, rect, out, fault);
+}
+
+int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault)
+{
+    return decode_rows(decoder, rect, NULL, out, fault);
 }
 
 static enum decoded_kind form_of(const struct decoder *decoder)

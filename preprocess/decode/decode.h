@@ -41,6 +41,9 @@ uint32_t decode_scale(struct decoder *decoder, uint32_t divisor);
 int decode_reserve(struct decoder *decoder, struct rect rect, struct decode_fault *fault);
 /* decode_region returns the rectangle's pixels, in scratch memory. Rows may be longer than the rectangle is wide. */
 int decode_region(struct decoder *decoder, struct rect rect, struct image *out, struct decode_fault *fault);
+/* decode_rows is decode_region, but may give the rows to the sink as they are decoded. out->data is NULL then. */
+int decode_rows(struct decoder *decoder, struct rect rect, const struct decode_sink *sink, struct image *out,
+                struct decode_fault *fault);
 /* decode_form_bytes returns the bytes that the form of the image takes. decode_form decodes the whole image, which was
  * not scaled, into a new form. The caller gives it back with blocks_give. */
 size_t decode_form_bytes(const struct decoder *decoder);

@@ -13,6 +13,13 @@
 #include "preprocess/image.h"
 #include "preprocess/scratch.h"
 
+/* Who takes a rectangle's rows as they are decoded. `rows` gets some of them, from row y of the rectangle on, and keeps
+ * none. Where decoding begins anew, so do they. LARDER_ENOMEM. */
+struct decode_sink {
+    int (*rows)(void *context, uint32_t y, const uint8_t *from, size_t stride, uint32_t count);
+    void *context;
+};
+
 #define DECODED_PLANES_MAX 3
 
 enum decoded_kind {

@@ -22,9 +22,10 @@ struct decoding {
     const uint8_t *bytes;
     size_t len_bytes;
     struct scratch *scratch;
-    struct rect whole;      /* set by open: the image's size, as it is to be seen */
-    bool values;            /* a mask: of each pixel its number is wanted, and no color */
-    uint32_t value_bits;    /* set by open, where values are wanted: bits of a number */
+    struct rect whole;              /* set by open: the image's size, as it is to be seen */
+    const struct decode_sink *sink; /* whom region may give the rows, instead of an image; NULL: none */
+    bool values;                    /* a mask: of each pixel its number is wanted, and no color */
+    uint32_t value_bits;            /* set by open, where values are wanted: bits of a number */
     uint64_t outside_bytes; /* set by open: the most that the decoder's library takes from malloc for the image; or 0 */
 };
 
@@ -45,7 +46,8 @@ struct decoder_kind {
     void (*scale)(void *state, uint32_t divisor);
     /* Optional. Returns the bytes of scratch memory that region takes for the rectangle, rounded up. */
     size_t (*needs)(void *state, struct rect rect);
-    /* Decodes the rectangle into scratch memory. It returns 0, or fault's code. */
+    /* Decodes the rectangle into scratch memory, or gives all its rows to the sink, and leaves *out's data NULL. It
+     * returns 0, or fault's code. */
     int (*region)(void *state, const struct decoding *image, struct rect rect, struct image *out,
                   struct decode_fault *fault);
     /* Optional, both or neither. form says what form keeps the image that was opened; if it is not DECODED_RGB, planes

@@ -32,6 +32,7 @@
 #include "preprocess/decode/jpeg_planes.h"
 #include "preprocess/decode/jpeg_rows.h"
 #include "preprocess/decode/jpeg_small.h"
+#include "preprocess/decode/jpeg_strips.h"
 
 #define ROWS_AT_ONCE 16
 /* Memory, see reader_needs. */
@@ -50,13 +51,15 @@ struct jpeg_reader {
     struct decode_fault *fault; /* the fault of the call in progress */
     const uint8_t *bytes;
     size_t len_bytes;
-    struct rect rect;     /* asked for */
-    struct image image;   /* and what was made of it; data NULL: no memory was taken yet */
-    struct decoded *form; /* to be filled in; NULL: the rectangle is wanted */
-    bool in_planes;       /* it is no JPEG, but one in planes */
-    bool by_rows;         /* the coefficients come from rows */
-    bool small;           /* and the pixels from planes of colours */
-    bool marked;          /* and where MCUs begin is remembered under the key; `known` of these places were */
+    struct rect rect;               /* asked for */
+    const struct decode_sink *sink; /* who may take its rows; NULL: nobody */
+    struct image image;             /* and what was made of it; data NULL: no memory was taken yet */
+    struct decoded *form;           /* to be filled in; NULL: the rectangle is wanted */
+    bool in_planes;                 /* it is no JPEG, but one in planes */
+    bool by_rows;                   /* the coefficients come from rows */
+    bool small;                     /* and the pixels from planes of colours */
+    bool strips;                    /* or from strips of these */
+    bool marked;                    /* and where MCUs begin is remembered under the key; `known` of these places were */
     uint32_t known;
     struct jpeg_marks_key key;
     struct planes_file planes;
@@ -299,7 +302,7 @@ static void start(struct jpeg_reader *reader)
     cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
     cinfo->dct_method = JDCT_ISLOW;
     cinfo->buffered_image = reader->by_rows;
-    cinfo->raw_data_out = reader->small || reader->form;
+    cinfo->raw_data_out = reader->small || reader->strips || reader->form;
     cinfo->do_block_smoothing = !reader->by_rows; /* it is for coefficients that are not complete */
     if (!reader->by_rows) {
         jpeg_start_decompress(cinfo);
@@ -335,12 +338,12 @@ static void want_columns(struct jpeg_reader *reader, JDIMENSION left, JDIMENSION
 }
 
 /* Takes memory for the pixels, or reuses that of a first try that failed. */
-static void take_image(struct jpeg_reader *reader, uint32_t width)
+static void take_image(struct jpeg_reader *reader, uint32_t width, uint32_t height)
 {
     struct image *image = &reader->image;
-    if (image->data && image->width >= width)
+    if (image->data && image->width >= width && image->height >= height)
         return;
-    if (scratch_image(reader->memory.scratch, width, reader->rect.height, image))
+    if (scratch_image(reader->memory.scratch, width, height, image))
         ERREXIT1(&reader->cinfo, JERR_OUT_OF_MEMORY, 0);
 }
 
@@ -348,9 +351,20 @@ static void take_image(struct jpeg_reader *reader, uint32_t width)
 static void read_small(struct jpeg_reader *reader)
 {
     struct rect rect = reader->rect;
-    take_image(reader, jpeg_small_columns(&reader->cinfo));
+    take_image(reader, jpeg_small_columns(&reader->cinfo), rect.height);
     jpeg_small_read(&reader->cinfo, rect.y, &reader->image);
     reader->image.data += (size_t)rect.x * IMAGE_CHANNELS;
+    reader->image.width = rect.width;
+}
+
+/* The rectangle of a larger one of the same kind. */
+static void read_strips(struct jpeg_reader *reader)
+{
+    struct rect rect = reader->rect;
+    uint32_t left;
+    take_image(reader, jpeg_strips_columns(rect, &left), reader->sink ? JPEG_STRIPS_ROWS : rect.height);
+    jpeg_strips_read(&reader->memory, &reader->cinfo, rect, &reader->image, reader->sink);
+    reader->image.data = reader->sink ? NULL : reader->image.data + (size_t)(rect.x - left) * IMAGE_CHANNELS;
     reader->image.width = rect.width;
 }
 
@@ -373,7 +387,7 @@ static void read_region(struct jpeg_reader *reader)
 
     uint32_t skip = rect.x - left;
     bool cmyk = cinfo->out_color_space == JCS_CMYK;
-    take_image(reader, cmyk ? rect.width : cinfo->output_width);
+    take_image(reader, cmyk ? rect.width : cinfo->output_width, rect.height);
     if (cmyk) {
         read_cmyk_rows(reader, skip);
         return;
@@ -415,6 +429,7 @@ static void begin_rows(struct jpeg_reader *reader)
                                          : jpeg_rows_begin(&reader->rows, cinfo));
     reader->by_rows = reader->by_rows && jpeg_rows_scans(&reader->rows) <= reader->limits.scans_max;
     reader->small = reader->by_rows && jpeg_small_fits(cinfo);
+    reader->strips = reader->by_rows && !reader->small && jpeg_strips_fit(cinfo);
     recall_marks(reader);
 }
 
@@ -425,6 +440,8 @@ static void region_body(struct jpeg_reader *reader)
         jpeg_form_read(&reader->cinfo, reader->form);
     else if (reader->small)
         read_small(reader);
+    else if (reader->strips)
+        read_strips(reader);
     else
         read_region(reader);
     if (reader->by_rows && !jpeg_rows_finish(&reader->rows))
@@ -460,7 +477,7 @@ static int read_wanted(struct jpeg_reader *reader, struct decode_fault *fault)
         return decode_fail(fault, BAD_CORRUPT, "JPEG in planes: its parts do not fit together");
     bool made = guarded(reader, fault, region_body);
     if (!made && reader->by_rows && !reader->in_planes && fault->reason != BAD_NO_MEMORY) {
-        reader->by_rows = reader->small = false;
+        reader->by_rows = reader->small = reader->strips = false;
         made = guarded(reader, fault, open_again) && guarded(reader, fault, region_body);
     }
     return made ? 0 : fault->error.code;
@@ -470,8 +487,8 @@ static int reader_region(void *state, const struct decoding *image, struct rect 
                          struct decode_fault *fault)
 {
     struct jpeg_reader *reader = reader_of(state);
-    (void)image;
     reader->rect = rect;
+    reader->sink = image->sink;
     reader->image.data = NULL;
     reader->form = NULL;
     int rc = read_wanted(reader, fault);
@@ -488,6 +505,7 @@ static enum decoded_kind reader_form(void *state)
 static int reader_planes(void *state, struct decoded *form, struct decode_fault *fault)
 {
     struct jpeg_reader *reader = reader_of(state);
+    reader->sink = NULL;
     reader->form = form;
     return read_wanted(reader, fault);
 }

@@ -212,3 +212,12 @@ void jpeg_memory_rows(struct jpeg_memory *memory, struct jpeg_rows *rows)
     memory->rows = rows;
     memory->loaded_row = 0;
 }
+
+JBLOCKARRAY jpeg_memory_blocks(const struct jpeg_memory *memory, int component)
+{
+    for (const struct jvirt_barray_control *array = memory->block_arrays; array; array = array->next) {
+        if (array->component == component)
+            return array->rows;
+    }
+    return NULL;
+}

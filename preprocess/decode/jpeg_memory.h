@@ -42,5 +42,8 @@ void jpeg_memory_begin(struct jpeg_memory *memory, j_decompress_ptr cinfo, struc
  * jpeg_rows_begin_planes was called for. It is called before jpeg_start_decompress, in buffered-image mode. libjpeg
  * reports a row that cannot be read as JERR_BAD_VIRTUAL_ACCESS. */
 void jpeg_memory_rows(struct jpeg_memory *memory, struct jpeg_rows *rows);
+/* jpeg_memory_blocks returns where a component's coefficients of a row of MCUs are then, as many rows of blocks as an
+ * MCU is high. Borrowed; NULL: libjpeg has not asked for them. */
+JBLOCKARRAY jpeg_memory_blocks(const struct jpeg_memory *memory, int component);
 
 #endif
