@@ -5,6 +5,7 @@ expanded, all branches of #if are read but those for C++. A function's definitio
 the outermost level; its declaration is the same with a semicolon for the block.
 """
 
+import functools
 import os
 import re
 
@@ -57,7 +58,11 @@ class Source:
             text = file.read()
         text = COMMENT_OR_STRING.sub(lambda match: blank(match) if match.group()[0] == "/" else match.group(), text)
         text = FOR_CPLUSPLUS.sub(blank, text)
-        self.tokens = tokens_of(DIRECTIVE.sub(lambda match: self.directive(text, match), text), 1)
+        self.text = DIRECTIVE.sub(lambda match: self.directive(text, match), text)
+
+    @functools.cached_property
+    def tokens(self):
+        return tokens_of(self.text, 1)
 
     def directive(self, text, match):
         kind, rest = match.groups()

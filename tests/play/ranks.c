@@ -73,7 +73,7 @@ struct ranks *ranks_new(uint32_t samples, uint32_t world_size, uint32_t batch_si
     assert_int_equal(idset_from_range(0, samples, &ranks->view), 0);
     ranks->play.see = see;
     ranks->play.ctx = ranks;
-    ranks->play.check_every = 1;
+    ranks->play.check_every = PLAY_CHECK_EVERY;
     ranks->play.own_bytes = true;
     for (uint32_t i = 0; i < samples; i++)
         ranks->order[i] = samples - 1 - i;

@@ -92,7 +92,7 @@ struct run *run_new(enum shuffle_mode shuffle, uint32_t samples, uint32_t world_
     run->samples = samples;
     run->play.see = see;
     run->play.ctx = run;
-    run->play.check_every = 1;
+    run->play.check_every = PLAY_CHECK_EVERY;
     for (uint32_t i = 0; i < samples; i++)
         run->order[i] = i % 2 ? i / 2 : samples - 1 - i / 2;
     run->desc = (struct engine_job_desc){

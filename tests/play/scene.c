@@ -89,7 +89,7 @@ struct scene *scene_new_with(struct engine_config config, uint32_t samples)
     assert_int_equal(idset_from_range(0, samples, &scene->view), 0);
     scene->play.see = see;
     scene->play.ctx = scene;
-    scene->play.check_every = 1;
+    scene->play.check_every = PLAY_CHECK_EVERY;
     scene->release = true;
     return scene;
 }

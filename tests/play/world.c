@@ -304,7 +304,7 @@ void world_tighten(const struct world *world, uint64_t slots)
     assert_int_equal(play_create(config, play, NULL), 0);
     play->see = before.see;
     play->ctx = before.ctx;
-    play->check_every = 1;
+    play->check_every = PLAY_CHECK_EVERY;
 }
 
 void world_other_comes(struct world *world)

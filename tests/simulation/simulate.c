@@ -2,7 +2,7 @@
  *
  *   simulate --seeds 1 5000            check the rules that never bend in these scenarios
  *   simulate --seed 17 --verbose       one scenario, every event and action
- *   simulate --seeds 1 100 --twice     the same seed gives the same events and actions
+ *   simulate --seeds 1 1500 --twice 100   and up to seed 100 the same seed gives the same events and actions again
  *   simulate --seeds 1 500 --sabotage KIND   the model finds each wrong deed of the kind (`--sabotage list` lists them)
  *   … --deeds N                        the seeds end where N wrong deeds were done
  *   simulate --regressions             seeds that found something once
@@ -35,7 +35,8 @@
 struct options {
     uint64_t first, last;
     uint64_t deeds; /* of a sabotage; seeds end with the last of them */
-    bool twice, regressions, hash;
+    uint64_t twice; /* the last seed that is run twice */
+    bool regressions, hash;
     unsigned kind; /* enum scenario_kind */
     struct world_options world;
 };
@@ -126,7 +127,7 @@ static void run_seed(uint64_t seed, const struct options *options, struct tally 
         tally->missed = seed;
     else if (result.broken)
         tell_failure(tally, seed, how, rule_name(result.broken), result.text);
-    if (options->twice && !result.broken) {
+    if (seed <= options->twice && !result.broken) {
         world_run(scenario, &options->world, &again);
         if (again.hash != result.hash || again.steps != result.steps)
             tell_failure(tally, seed, how, "deterministic", "a second run gave other events and actions");
@@ -214,8 +215,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->world.verbose = true;
         } else if (strcmp(*arg, "--times") == 0) {
             options->world.timed = true;
-        } else if (strcmp(*arg, "--twice") == 0) {
-            options->twice = true;
+        } else if (strcmp(*arg, "--twice") == 0 && parse_number(arg[1], &options->twice)) {
+            arg++;
         } else if (strcmp(*arg, "--tight") == 0) {
             options->kind |= SCENARIO_TIGHT;
         } else if (strcmp(*arg, "--restarts") == 0) {

@@ -87,11 +87,14 @@ static void act(struct world *world, const struct engine_action *action)
     }
 }
 
-/* engine_check goes through all views and residents: in large scenarios it is called as often as its cost allows. */
+/* engine_check goes through all views and residents: in large scenarios it is called as often as its cost allows. A
+ * sabotage is for the model to see: scenarios of the same kinds have the engine checked without one. */
 static bool check_is_due(struct world *world)
 {
     if (world->options.check_every)
         return world->steps % world->options.check_every == 0;
+    if (world->sabotage)
+        return false;
     uint64_t cost = (uint64_t)world->scenario->n_samples * (world->scenario->n_clients + 1);
     world->check_credit += CHECK_CREDIT_PER_STEP;
     if (world->check_credit < cost)
@@ -124,7 +127,7 @@ void world_flush(struct world *world)
     bool thorough = check_is_due(world);
     if (thorough)
         engine_check(world->engine);
-    model_settle(world->model, world->engine, world->now_ns, thorough || world->sabotage);
+    model_settle(world->model, world->engine, world->now_ns, thorough || sabotage_done(world->sabotage));
     uint64_t wake_ns = engine_wakes_ns(world->engine);
     if (wake_ns < world->wake_ns) {
         world_alarm(world, wake_ns > world->now_ns ? wake_ns - world->now_ns : world->scenario->wake_late_ns,

@@ -57,6 +57,7 @@ uint32_t fleet_add(struct fleet *fleet, const struct fleet_job_desc *desc)
     while (number < FLEET_JOBS_MAX && fleet->jobs[number].there)
         number++;
     CHECK(number < FLEET_JOBS_MAX && fleet->nodes[desc->node].lives);
+    fleet->jobs_end = number < fleet->jobs_end ? fleet->jobs_end : number + 1;
     fleet->nodes[desc->node].play.now_ns = fleet->now_ns;
     return fleet_add_job(&fleet->nodes[desc->node], number, desc) ? UINT32_MAX : number;
 }
@@ -156,7 +157,7 @@ uint64_t fleet_alarm(const struct fleet *fleet)
         if (node->lives && !node->stands)
             alarm = least(alarm, node_alarm(node));
     }
-    for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++) {
+    for (uint32_t i = 0; i < fleet->jobs_end; i++) {
         const struct fleet_job *job = &fleet->jobs[i];
         if (job->there && !fleet->nodes[job->node].stands)
             alarm = least(alarm, anchor_alarm(job->anchor));
@@ -268,7 +269,7 @@ sample_id fleet_instance_sample(const struct fleet *fleet, uint64_t instance)
 struct fleet_counts fleet_counts(const struct fleet *fleet)
 {
     struct fleet_counts counts = fleet->counts;
-    for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++) {
+    for (uint32_t i = 0; i < fleet->jobs_end; i++) {
         if (!fleet->jobs[i].there)
             continue;
         counts.moved += anchor_counts(fleet->jobs[i].anchor).moved;

@@ -337,7 +337,7 @@ void fleet_end_node(struct fleet_node *node)
 {
     if (!node->lives)
         return;
-    for (uint32_t number = 0; number < FLEET_JOBS_MAX; number++) {
+    for (uint32_t number = 0; number < node->fleet->jobs_end; number++) {
         struct fleet_job *job = &node->fleet->jobs[number];
         if (job->there && job->node == node->no) {
             fleet_end_job(node->fleet, job);

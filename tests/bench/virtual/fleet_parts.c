@@ -410,7 +410,7 @@ void fleet_settle(struct fleet *fleet)
             if (fleet->nodes[i].lives && !fleet->nodes[i].stands)
                 more = settle_node(&fleet->nodes[i]) || more;
         }
-        for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++) {
+        for (uint32_t i = 0; i < fleet->jobs_end; i++) {
             struct fleet_job *job = &fleet->jobs[i];
             if (!job->there || fleet->nodes[job->node].stands)
                 continue;

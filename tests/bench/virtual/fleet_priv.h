@@ -96,7 +96,8 @@ struct fleet {
     bool stuck;
     struct fleet_node *nodes;
     struct fleet_job jobs[FLEET_JOBS_MAX];
-    uint32_t adding; /* the job whose JOB_ADD is on its way */
+    uint32_t jobs_end; /* above all numbers that jobs had */
+    uint32_t adding;   /* the job whose JOB_ADD is on its way */
     struct agenda agenda;
     sample_id *instances; /* the sample of each */
     size_t n_instances, instances_cap;

@@ -1,4 +1,4 @@
-/* main.c: simulate_cluster --seeds FIRST LAST [--home] [--spoil NAME] [--twice] [--verbose] */
+/* main.c: simulate_cluster --seeds FIRST LAST [--home] [--spoil NAME] [--twice LAST] [--verbose] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +25,9 @@ static const struct {
                        {"stir", RULE_DEAL, 50},     {"stray", RULE_HOME, 25},     {"leave", RULE_HOME, 25}};
 
 struct options {
-    uint64_t first, last;
+    uint64_t first, last, twice; /* up to `twice` each seed is run twice */
     enum cluster_spoil spoil;
-    bool at_home, twice, verbose;
+    bool at_home, verbose;
 };
 
 struct sums {
@@ -56,8 +56,8 @@ static bool read_options(int argc, char **argv, struct options *options)
                 return false;
         } else if (is_option(&argv[i], "--home")) {
             options->at_home = true;
-        } else if (is_option(&argv[i], "--twice")) {
-            options->twice = true;
+        } else if (is_option(&argv[i], "--twice") && i + 1 < argc) {
+            options->twice = strtoull(argv[++i], NULL, 10);
         } else if (is_option(&argv[i], "--verbose")) {
             options->verbose = true;
         } else {
@@ -96,7 +96,7 @@ static void run_seed(const struct options *options, uint64_t seed, struct sums *
 {
     static struct cluster cluster, again;
     enum cluster_rule rule = cluster_run(&cluster, seed, options->spoil, options->at_home);
-    if (options->twice && !rule) {
+    if (seed <= options->twice && !rule) {
         rule = cluster_run(&again, seed, options->spoil, options->at_home);
         if (again.hash != cluster.hash)
             cluster_break(&cluster, rule = RULE_SAME, "the second run went otherwise");
@@ -145,7 +145,8 @@ int main(int argc, char **argv)
     struct sums sums = {0};
     struct timespec begin, end;
     if (!read_options(argc, argv, &options)) {
-        fprintf(stderr, "usage: simulate_cluster --seeds FIRST LAST [--home] [--spoil NAME] [--twice] [--verbose]\n");
+        fprintf(stderr, "usage: simulate_cluster --seeds FIRST LAST [--home] [--spoil NAME] [--twice LAST] "
+                        "[--verbose]\n");
         return 2;
     }
     clock_gettime(CLOCK_MONOTONIC, &begin);

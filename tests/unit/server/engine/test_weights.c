@@ -85,7 +85,7 @@ static struct world *world_new_with(uint32_t inflight_loads, uint32_t slots, uin
     assert_int_equal(play_create(config, &world->play, NULL), 0);
     world->play.see = see;
     world->play.ctx = world;
-    world->play.check_every = 512;
+    world->play.check_every = 4096; /* views of many samples make it dear; `simulate` has weights too */
     world->lanes = 1;
     world->load_ns = 1; /* so that all jobs are there before anything is */
     for (int i = 0; i < JOBS; i++)
