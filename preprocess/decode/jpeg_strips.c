@@ -115,16 +115,16 @@ static void make_pixels(const struct strips *strips, uint32_t y, uint32_t left, 
     jpeg_color_row(&row, width, rgb);
 }
 
-/* Rows [y, end) of the image: where the rectangle's rows are kept, or to the sink. */
-static void make_rows(const struct strips *strips, struct rect rect, uint32_t y, uint32_t end,
+/* A few rows of the rectangle, from y on: where they are kept, or to the sink. */
+static void make_rows(const struct strips *strips, struct rect rect, uint32_t y, uint32_t count,
                       const struct image *image, const struct decode_sink *sink)
 {
-    uint32_t left, first = y - rect.y, count = end - y;
+    uint32_t left, to = sink ? 0 : y;
     jpeg_strips_columns(rect, &left);
-    uint32_t to = sink ? 0 : first, skip = (rect.x - left) * IMAGE_CHANNELS;
     for (uint32_t i = 0; i < count; i++)
-        make_pixels(strips, y + i, left, rect.x + rect.width - left, image_row(image, to + i));
-    if (sink && count && sink->rows(sink->context, first, image->data + skip, image->stride, count))
+        make_pixels(strips, rect.y + y + i, left, rect.x + rect.width - left, image_row(image, to + i));
+    const uint8_t *from = image->data + (size_t)(rect.x - left) * IMAGE_CHANNELS;
+    if (sink && sink->rows(sink->context, y, from, image->stride, count))
         ERREXIT1(strips->cinfo, JERR_OUT_OF_MEMORY, 0);
 }
 
@@ -141,9 +141,9 @@ void jpeg_strips_read(struct jpeg_memory *memory, struct jpeg_decompress_struct 
         uint32_t ready = row + 1 < cinfo->total_iMCU_rows ? (row + 1) * MCU - 1 : end;
         ready = ready < end ? ready : end;
         make_samples(&strips, row);
-        if (ready <= y)
-            continue;
-        make_rows(&strips, rect, y, ready, image, sink);
-        y = ready;
+        for (uint32_t count; y < ready; y += count) {
+            count = ready - y < JPEG_STRIPS_ROWS ? ready - y : JPEG_STRIPS_ROWS;
+            make_rows(&strips, rect, y - rect.y, count, image, sink);
+        }
     }
 }

@@ -20,7 +20,7 @@ bool jpeg_strips_fit(const struct jpeg_decompress_struct *cinfo);
  * left of the rectangle or a little before it. */
 uint32_t jpeg_strips_columns(struct rect rect, uint32_t *left);
 
-#define JPEG_STRIPS_ROWS 16 /* of pixels that one row of MCUs makes ready, at most */
+#define JPEG_STRIPS_ROWS 4 /* that a sink gets at once: they stay in the first cache */
 
 /* jpeg_strips_read makes the rectangle's rows, from column `left` on, at `image`, which has that many columns. Without
  * a sink it has room for all rows. With one it has room for JPEG_STRIPS_ROWS, and the sink gets them from there. cinfo
