@@ -96,7 +96,7 @@ TARGET static ALWAYS_INLINE void store_pixels(__m256i p0, __m256i p1, __m256i p2
 }
 
 /* Called with constant `groups` for the common small counts, so that the compiler unrolls. What is read of these rows
- * will be read of the `next` ones, which lie so many bytes behind: they are fetched meanwhile. */
+ * will be read of the `next` ones, which lie so many bytes behind: they are fetched meanwhile. 0: there are none. */
 TARGET static ALWAYS_INLINE void four_rows(const struct resample_axis *axis, const uint8_t *const rows[ROWS],
                                            size_t next, uint8_t *out, size_t out_stride, uint32_t groups)
 {
@@ -122,12 +122,13 @@ TARGET static void horizontal(const struct resample_axis *axis, const uint8_t *s
         const uint8_t *four[ROWS];
         for (uint32_t i = 0; i < ROWS; i++)
             four[i] = source + stride * (y + i < rows ? y + i : rows - 1);
+        size_t next = y + ROWS < rows ? ROWS * stride : 0;
         if (axis->groups == 1)
-            four_rows(axis, four, ROWS * stride, out, out_stride, 1);
+            four_rows(axis, four, next, out, out_stride, 1);
         else if (axis->groups == 2)
-            four_rows(axis, four, ROWS * stride, out, out_stride, 2);
+            four_rows(axis, four, next, out, out_stride, 2);
         else
-            four_rows(axis, four, ROWS * stride, out, out_stride, axis->groups);
+            four_rows(axis, four, next, out, out_stride, axis->groups);
     }
 }
 

@@ -201,18 +201,24 @@ WIDE static INLINE __m256i wide_weigh(__m256i first, __m256i second, int16_t a, 
     return _mm256_packs_epi32(low, high);
 }
 
+/* The same of one number: the product in units of 2^15, rounded down, and then half of that, rounded. */
+WIDE static INLINE __m256i wide_weigh_one(__m256i value, int16_t a)
+{
+    __m256i twice = _mm256_mulhi_epi16(_mm256_add_epi16(value, value), _mm256_set1_epi16(a));
+    return _mm256_srai_epi16(_mm256_add_epi16(twice, _mm256_set1_epi16(1)), 1);
+}
+
 struct wide_colors {
     __m256i red, green, blue;
 };
 
 WIDE static INLINE struct wide_colors wide_convert(__m256i luma, __m256i blue, __m256i red)
 {
-    __m256i none = _mm256_setzero_si256();
     return (struct wide_colors){
-        .red = _mm256_add_epi16(_mm256_add_epi16(luma, red), wide_weigh(red, none, RED_OF_RED, 0)),
+        .red = _mm256_add_epi16(_mm256_add_epi16(luma, red), wide_weigh_one(red, RED_OF_RED)),
         .green = _mm256_add_epi16(_mm256_sub_epi16(luma, red), wide_weigh(blue, red, GREEN_OF_BLUE, GREEN_OF_RED)),
         .blue = _mm256_add_epi16(_mm256_add_epi16(luma, _mm256_add_epi16(blue, blue)),
-                                 wide_weigh(blue, none, BLUE_OF_BLUE, 0)),
+                                 wide_weigh_one(blue, BLUE_OF_BLUE)),
     };
 }
 
