@@ -4,7 +4,8 @@
  *   decode_scale   where a smaller image will do: may divide it (JPEG only)
  *   decode_reserve the memory for a rectangle, so that what does not fit is known before the work
  *   decode_form    in place of decode_region: the whole image, to be kept
- *   decode_region  once: decodes the rectangle (or nothing more than rows above it that the format forces)
+ *   decode_region  once, or decode_rows: decodes the rectangle (or nothing more than rows above it that the format
+ *                  forces)
  *   decode_close   always, also after a failure
  *
  * libjpeg-turbo decodes JPEG, libpng and libdeflate PNG, libwebp WebP, libtiff TIFF, and the files here GIF, BMP and

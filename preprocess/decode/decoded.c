@@ -75,21 +75,14 @@ static int grey_region(const struct decoded *form, struct rect rect, struct scra
     return rc;
 }
 
-/* The first pixel of a row that jpeg_color_row makes counts no sample to its left. So a rectangle's rows are begun at
- * an even column to the left of it. */
 static int halved_region(const struct decoded *form, struct rect rect, struct scratch *scratch, struct image *out)
 {
-    uint32_t left = rect.x > 1 ? (rect.x - 1) & ~UINT32_C(1) : 0, width = rect.x + rect.width - left;
-    uint32_t last = (form->height - 1) / 2; /* row of chroma */
+    uint32_t left = jpeg_color_left(rect.x), width = rect.x + rect.width - left;
     int rc = scratch_image(scratch, (uint32_t)round_up(width, JPEG_COLOR_COLUMNS), rect.height, out);
     if (rc)
         return rc;
     for (uint32_t i = 0; i < rect.height; i++) {
-        uint32_t y = rect.y + i, near = y / 2, other = near;
-        if (y % 2 == 0)
-            other = near > 0 ? near - 1 : near;
-        else
-            other = near < last ? near + 1 : near;
+        uint32_t y = rect.y + i, near = y / 2, other = jpeg_color_other(y, form->height);
         struct jpeg_color_row row = {
             .luma = row_of(form, 0, y) + left,
             .blue = {row_of(form, 1, near) + left / 2, row_of(form, 1, other) + left / 2},

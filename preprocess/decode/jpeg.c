@@ -26,6 +26,7 @@
 #include "common/check.h"
 #include "preprocess/decode/cmyk.h"
 #include "preprocess/decode/decoder.h"
+#include "preprocess/decode/jpeg_color.h"
 #include "preprocess/decode/jpeg_form.h"
 #include "preprocess/decode/jpeg_marks.h"
 #include "preprocess/decode/jpeg_memory.h"
@@ -361,8 +362,8 @@ static void read_small(struct jpeg_reader *reader)
 static void read_strips(struct jpeg_reader *reader)
 {
     struct rect rect = reader->rect;
-    uint32_t left;
-    take_image(reader, jpeg_strips_columns(rect, &left), reader->sink ? JPEG_STRIPS_ROWS : rect.height);
+    uint32_t left = jpeg_color_left(rect.x);
+    take_image(reader, jpeg_strips_columns(rect), reader->sink ? JPEG_STRIPS_ROWS : rect.height);
     jpeg_strips_read(&reader->memory, &reader->cinfo, rect, &reader->image, reader->sink);
     reader->image.data = reader->sink ? NULL : reader->image.data + (size_t)(rect.x - left) * IMAGE_CHANNELS;
     reader->image.width = rect.width;

@@ -1,7 +1,5 @@
 #include "preprocess/decode/jpeg_color.h"
 
-#include <stddef.h>
-
 #include "common/cpu.h"
 
 #define COLUMNS (JPEG_COLOR_COLUMNS / 2) /* chroma samples made at once */

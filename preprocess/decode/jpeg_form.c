@@ -1,5 +1,7 @@
 #include "preprocess/decode/jpeg_form.h"
 
+#include "preprocess/decode/jpeg_color.h"
+
 #define HALVED 2 /* luma has this many times chroma's samples in each direction */
 /* If there are fewer columns of chroma, libjpeg repeats samples instead of weighing neighbours. */
 #define FANCY_COLUMNS_MIN 3
@@ -21,13 +23,6 @@ enum decoded_kind jpeg_form_kind(const struct jpeg_decompress_struct *cinfo)
     return DECODED_RGB;
 }
 
-/* Upsampling takes the sample behind the last one of a row of chroma to be the same. */
-static void repeat_last(uint8_t *row, size_t stride, uint32_t count)
-{
-    for (int i = 0; i < DCTSIZE; i++, row += stride)
-        row[count] = row[count - 1];
-}
-
 void jpeg_form_read(struct jpeg_decompress_struct *cinfo, struct decoded *form)
 {
     int n_planes = cinfo->num_components;
@@ -43,6 +38,6 @@ void jpeg_form_read(struct jpeg_decompress_struct *cinfo, struct decoded *form)
         }
         jpeg_read_raw_data(cinfo, planes, (JDIMENSION)cinfo->max_v_samp_factor * DCTSIZE);
         for (int i = 1; i < n_planes; i++)
-            repeat_last(rows[i][0], form->stride[i], chroma_columns);
+            jpeg_color_repeat_last(rows[i][0], form->stride[i], chroma_columns);
     }
 }

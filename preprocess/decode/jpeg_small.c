@@ -34,12 +34,6 @@ static JSAMPARRAY take_plane(struct jpeg_decompress_struct *cinfo, uint32_t fact
                                     cinfo->total_iMCU_rows * factor * DCTSIZE);
 }
 
-static void repeat_last(JSAMPARRAY rows, uint32_t count)
-{
-    for (int i = 0; i < DCTSIZE; i++)
-        rows[i][count] = rows[i][count - 1];
-}
-
 static void read_planes(struct jpeg_decompress_struct *cinfo, JSAMPARRAY planes[COMPONENTS])
 {
     uint32_t chroma_columns = (cinfo->image_width + 1) / HALVED;
@@ -49,8 +43,8 @@ static void read_planes(struct jpeg_decompress_struct *cinfo, JSAMPARRAY planes[
         JSAMPARRAY rows[COMPONENTS] = {planes[0] + row * HALVED * DCTSIZE, planes[1] + row * DCTSIZE,
                                        planes[2] + row * DCTSIZE};
         jpeg_read_raw_data(cinfo, rows, HALVED * DCTSIZE);
-        repeat_last(rows[1], chroma_columns);
-        repeat_last(rows[2], chroma_columns);
+        for (int i = 1; i < COMPONENTS; i++)
+            jpeg_color_repeat_last(rows[i][0], (size_t)(rows[i][1] - rows[i][0]), chroma_columns);
     }
 }
 
@@ -58,13 +52,8 @@ void jpeg_small_read(struct jpeg_decompress_struct *cinfo, uint32_t first, const
 {
     JSAMPARRAY planes[COMPONENTS];
     read_planes(cinfo, planes);
-    uint32_t last = (cinfo->image_height - 1) / HALVED; /* row of chroma */
     for (uint32_t i = 0; i < image->height; i++) {
-        uint32_t y = first + i, near = y / HALVED, other = near;
-        if (y % HALVED == 0)
-            other = near > 0 ? near - 1 : near;
-        else
-            other = near < last ? near + 1 : near;
+        uint32_t y = first + i, near = y / HALVED, other = jpeg_color_other(y, cinfo->image_height);
         struct jpeg_color_row row = {.luma = planes[0][y],
                                      .blue = {planes[1][near], planes[1][other]},
                                      .red = {planes[2][near], planes[2][other]}};

@@ -25,12 +25,9 @@ bool jpeg_strips_fit(const struct jpeg_decompress_struct *cinfo)
     return jpeg_idct_is_there() && cinfo->scale_num == cinfo->scale_denom && jpeg_form_kind(cinfo) == DECODED_HALVED;
 }
 
-/* The first pixel of a row that jpeg_color_row makes counts no sample to its left. So a rectangle's rows are begun at
- * an even column to the left of it. */
-uint32_t jpeg_strips_columns(struct rect rect, uint32_t *left)
+uint32_t jpeg_strips_columns(struct rect rect)
 {
-    *left = rect.x > 1 ? (rect.x - 1) & ~UINT32_C(1) : 0;
-    uint32_t width = rect.x + rect.width - *left;
+    uint32_t width = rect.x + rect.width - jpeg_color_left(rect.x);
     return (width + JPEG_COLOR_COLUMNS - 1) / JPEG_COLOR_COLUMNS * JPEG_COLOR_COLUMNS;
 }
 
@@ -78,8 +75,7 @@ static void repeat_last(const struct strips *strips, JSAMPARRAY samples)
     if (columns > (strips->first + strips->count) * DCTSIZE)
         return;
     columns -= strips->first * DCTSIZE;
-    for (int i = 0; i < DCTSIZE; i++)
-        samples[i][columns] = samples[i][columns - 1];
+    jpeg_color_repeat_last(samples[0], (size_t)(samples[1] - samples[0]), columns);
 }
 
 /* The samples of a row of MCUs. */
@@ -100,12 +96,8 @@ static void make_samples(const struct strips *strips, uint32_t row)
 /* Pixels of row y of the image, from column `left` on. */
 static void make_pixels(const struct strips *strips, uint32_t y, uint32_t left, uint32_t width, uint8_t *rgb)
 {
-    uint32_t last = (strips->cinfo->image_height - 1) / HALVED, near = y / HALVED, other = near; /* rows of chroma */
-    if (y % HALVED == 0)
-        other = near > 0 ? near - 1 : near;
-    else
-        other = near < last ? near + 1 : near;
-    near %= CHROMA_ROWS, other %= CHROMA_ROWS;
+    uint32_t near = y / HALVED % CHROMA_ROWS;
+    uint32_t other = jpeg_color_other(y, strips->cinfo->image_height) % CHROMA_ROWS;
     uint32_t skip = left - strips->first * MCU;
     struct jpeg_color_row row = {
         .luma = strips->samples[0][y % LUMA_ROWS] + skip,
@@ -119,8 +111,7 @@ static void make_pixels(const struct strips *strips, uint32_t y, uint32_t left, 
 static void make_rows(const struct strips *strips, struct rect rect, uint32_t y, uint32_t count,
                       const struct image *image, const struct decode_sink *sink)
 {
-    uint32_t left, to = sink ? 0 : y;
-    jpeg_strips_columns(rect, &left);
+    uint32_t left = jpeg_color_left(rect.x), to = sink ? 0 : y;
     for (uint32_t i = 0; i < count; i++)
         make_pixels(strips, rect.y + y + i, left, rect.x + rect.width - left, image_row(image, to + i));
     const uint8_t *from = image->data + (size_t)(rect.x - left) * IMAGE_CHANNELS;
@@ -131,11 +122,11 @@ static void make_rows(const struct strips *strips, struct rect rect, uint32_t y,
 void jpeg_strips_read(struct jpeg_memory *memory, struct jpeg_decompress_struct *cinfo, struct rect rect,
                       const struct image *image, const struct decode_sink *sink)
 {
-    uint32_t left, y = rect.y, end = rect.y + rect.height;
-    jpeg_strips_columns(rect, &left);
+    uint32_t y = rect.y, end = rect.y + rect.height;
     struct strips strips = {.cinfo = cinfo};
-    begin(&strips, memory, left, rect.x + rect.width);
-    uint32_t above = y > 0 && y % HALVED == 0 ? y / HALVED - 1 : y / HALVED; /* the first row of chroma */
+    begin(&strips, memory, jpeg_color_left(rect.x), rect.x + rect.width);
+    uint32_t above = jpeg_color_other(y, cinfo->image_height); /* the first row of chroma, or the second */
+    above = above < y / HALVED ? above : y / HALVED;
     for (uint32_t row = above / DCTSIZE; y < end; row++) {
         /* The last row of an MCU's pixels needs chroma of the MCU below. */
         uint32_t ready = row + 1 < cinfo->total_iMCU_rows ? (row + 1) * MCU - 1 : end;

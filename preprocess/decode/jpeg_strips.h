@@ -16,15 +16,16 @@
 /* jpeg_strips_fit says whether a JPEG, whose header was read, can be made this way at the scale that was chosen. */
 bool jpeg_strips_fit(const struct jpeg_decompress_struct *cinfo);
 
-/* jpeg_strips_columns returns how many pixels a row needs room for. The first of them is *left of the image, at the
- * left of the rectangle or a little before it. */
-uint32_t jpeg_strips_columns(struct rect rect, uint32_t *left);
+/* jpeg_strips_columns returns how many pixels a row of the rectangle needs room for, from jpeg_color_left(rect.x)
+ * on. */
+uint32_t jpeg_strips_columns(struct rect rect);
 
 #define JPEG_STRIPS_ROWS 4 /* that a sink gets at once: they stay in the first cache */
 
-/* jpeg_strips_read makes the rectangle's rows, from column `left` on, at `image`, which has that many columns. Without
- * a sink it has room for all rows. With one it has room for JPEG_STRIPS_ROWS, and the sink gets them from there. cinfo
- * has begun to give out raw data, and its coefficients come from memory->rows. Errors are libjpeg's. */
+/* jpeg_strips_read makes the rectangle's rows, from jpeg_color_left(rect.x) on, at `image`, which has that many
+ * columns. Without a sink it has room for all rows. With one it has room for JPEG_STRIPS_ROWS, and the sink gets them
+ * from there. cinfo has begun to give out raw data, and its coefficients come from memory->rows. Errors are
+ * libjpeg's. */
 void jpeg_strips_read(struct jpeg_memory *memory, struct jpeg_decompress_struct *cinfo, struct rect rect,
                       const struct image *image, const struct decode_sink *sink);
 
