@@ -170,9 +170,7 @@ static int see_view(struct anchor *anchor)
     struct map *map = NULL;
     anchor->map_desc.n_nodes = view->n_nodes;
     anchor->map_desc.nodes = view->nodes;
-    int code = view->n_nodes > 1 && map_spreads(anchor->map_desc.n_chunks, view->n_nodes)
-                   ? map_create(&anchor->map_desc, &map)
-                   : 0;
+    int code = view->n_nodes > 1 ? map_create(&anchor->map_desc, &map) : 0;
     anchor->map_desc.nodes = NULL;
     if (code)
         return code;
@@ -219,7 +217,7 @@ static int split_view(struct anchor *anchor, const struct bag *left, struct spli
     int code = see_view(anchor);
     if (code || !anchor->map)
         return code;
-    uint32_t *givers = malloc(anchor->map_desc.n_chunks * sizeof *givers);
+    uint32_t *givers = malloc((anchor->map_desc.n_chunks + (size_t)1) * sizeof *givers);
     if (!givers)
         return LARDER_ENOMEM;
     for (uint32_t chunk = 0; chunk < anchor->map_desc.n_chunks; chunk++)

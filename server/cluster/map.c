@@ -24,11 +24,6 @@ struct map {
     struct map_chunk *chunks;
 };
 
-bool map_spreads(uint32_t n_chunks, uint32_t n_nodes)
-{
-    return n_nodes > 1 && n_chunks >= MAP_CHUNKS_MIN;
-}
-
 void map_destroy(struct map *map)
 {
     if (map == NULL)
@@ -78,7 +73,7 @@ static uint8_t take_best(const uint64_t scores[MAP_NODES_MAX], uint32_t n_nodes,
     return best;
 }
 
-/* Which nodes are homes of some chunks: all, or as many as have MAP_CHUNKS_MIN each. */
+/* Which nodes are homes of some chunks: all, or as many as have MAP_CHUNKS_MIN each, but one at least. */
 static uint64_t choose_homes(const struct map_desc *desc)
 {
     uint64_t scores[MAP_NODES_MAX], homes = 0;

@@ -22,7 +22,7 @@
 #define MAP_WEIGHT_MAX 16
 #define MAP_BOUND 105       /* percent */
 #define MAP_BOUND_MAX 10000 /* percent; as good as none */
-#define MAP_CHUNKS_MIN 4    /* a home: with fewer in all, the anchor is the home of all chunks, and there is no map */
+#define MAP_CHUNKS_MIN 4    /* of a home; with fewer in all there is one home */
 #define MAP_PLACES 3        /* the home and two runners-up */
 #define MAP_NODE_NONE UINT8_MAX
 
@@ -49,9 +49,6 @@ struct map_chunk {
 };
 
 struct map;
-
-/* map_spreads tells whether n_chunks have homes among n_nodes. */
-bool map_spreads(uint32_t n_chunks, uint32_t n_nodes);
 
 /* map_create makes a map. Its time is that of one hash for each chunk and unit of weight. The caller destroys *out.
  * LARDER_ENOMEM. */

@@ -23,7 +23,7 @@ SWEEP = 3
 RANKS = 4
 RANKS_A_NODE = 2
 EPOCHS = 3
-IMAGES_A_NODE = 320  # nodes share a dataset of at least four chunks of 64 for each of them
+IMAGES_A_NODE = 320  # each node is the home of four chunks of 64 at least
 SHAPE = (10, 320, 240)
 FOUND_S = 60
 

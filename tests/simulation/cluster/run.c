@@ -162,7 +162,7 @@ static void begin(struct cluster *cluster)
     uint32_t chunk = between(cluster, 4, 16);
     cluster->n_nodes = between(cluster, 2, CLUSTER_NODES_MAX);
     uint32_t all_homes = chunk * cluster->n_nodes * MAP_CHUNKS_MIN; /* with fewer samples some nodes are no homes */
-    cluster->n_samples = cluster->seed % 4 == 3 ? between(cluster, chunk * MAP_CHUNKS_MIN, all_homes)
+    cluster->n_samples = cluster->seed % 4 == 3 ? between(cluster, chunk, all_homes)
                                                 : between(cluster, all_homes, CLUSTER_SAMPLES_MAX);
     cluster->faults = cluster_odds(cluster, 150) ? 0 : (uint32_t)random_below(&cluster->rng, 32);
     cluster->lost = cluster->faults & FAULT_LOSS ? between(cluster, 1, 40) : 0;

@@ -47,6 +47,24 @@ class Cluster(ClusterCase):
             self.assertLess(sum(row["reads"] for row in samples), 2.3 * 3 * COUNT / CHUNK)
             self.assertLess(sum(row["loaded"] for row in samples), 1.1 * 3 * COUNT)
 
+    def test_a_small_dataset(self):
+        """It has one home, which prepares each sample once for the scripts of all nodes."""
+        count = 100
+        self.cluster(3)
+        begin = os.path.join(self.folder, "begin")
+        scripts = self.scripts(dataset=system.tree(count), batch_size=8, step_s=.02, start_after=begin)
+        self.assertTrue(system.until(lambda: all(node.status()["jobs"] for node in self.nodes), 60))
+        with open(begin, "w"):
+            pass
+        for script in scripts:
+            self.assertEqual(script.wait(), 0, (script.end, script.errors))
+            self.assertEqual(script.epochs(), [list(range(count))] * 3)
+        had = [self.from_others(node) for node in self.nodes]
+        late = sum(sum(row[2:]) for row in had)
+        if not late:
+            self.assertEqual(sorted(row[0] for row in had), [0, 3 * count, 3 * count])
+        self.assertLess(self.prepared(), (1 if late and not system.QUIET else .5) * 3 * 3 * count)
+
     @only_long
     def test_four_nodes(self):
         self.cluster(4)
