@@ -18,6 +18,9 @@ struct anchor {
     uint32_t numbers[MAP_NODES_MAX]; /* the peer number of each node of the map */
     uint64_t guests[MAP_NODES_MAX];  /* by peer: the last guest that was asked there; 0: none */
 
+    struct pace paces[MAP_NODES_MAX]; /* by peer */
+    uint64_t lacks;                   /* as the merge was told last */
+
     struct merge *merge; /* the merge of the epoch; NULL: nothing was elsewhere, or no epoch has begun */
     uint64_t now_ns, term, serial;
     uint32_t epoch;
@@ -182,12 +185,24 @@ static int see_view(struct anchor *anchor)
     return 0;
 }
 
+static bool asks(const struct anchor *anchor, uint32_t number)
+{
+    return peers_asks(anchor->peers, number) && (number >= MAP_NODES_MAX || !anchor->paces[number].left);
+}
+
+static void leave_slow(struct anchor *anchor, const struct merge_action *from)
+{
+    struct pace *pace = &anchor->paces[from->node];
+    pace_leave(pace, anchor->epoch);
+    put(anchor, ANCHOR_LEFT, from)->pause = pace->pause;
+}
+
 /* giver returns the first node of the chunk, of this rank on, that is asked; PEER_SELF when there is none. */
 static uint32_t giver(const struct anchor *anchor, uint32_t chunk, uint32_t but)
 {
     for (int place = 0; anchor->map && place < MAP_PLACES; place++) {
         uint8_t node = map_chunk_at(anchor->map, chunk)->nodes[place];
-        if (node != MAP_NODE_NONE && anchor->numbers[node] != but && peers_asks(anchor->peers, anchor->numbers[node]))
+        if (node != MAP_NODE_NONE && anchor->numbers[node] != but && asks(anchor, anchor->numbers[node]))
             return anchor->numbers[node];
     }
     return PEER_SELF;
@@ -253,9 +268,15 @@ static void end_epoch(struct anchor *anchor, const struct split *next)
     anchor->merge = NULL;
     anchor->attached = true;
     anchor->serial++;
+    anchor->lacks = 0;
     anchor->elsewhere = false;
     idset_destroy(anchor->moved);
     anchor->moved = NULL;
+}
+
+static void put_part(struct anchor *anchor, uint32_t number, struct bag *ids)
+{
+    step(anchor, (struct merge_event){.type = MERGE_PART, .part = {number, ids, &anchor->paces[number]}});
 }
 
 /* put_parts asks the homes for their parts, which become the merge's. */
@@ -265,7 +286,7 @@ static void put_parts(struct anchor *anchor, struct split *split)
         if (!split->by[number])
             continue;
         anchor->elsewhere = true;
-        step(anchor, (struct merge_event){.type = MERGE_PART, .part = {number, split->by[number]}});
+        put_part(anchor, number, split->by[number]);
         split->by[number] = NULL;
     }
 }
@@ -286,6 +307,8 @@ int anchor_elsewhere(const void *ctx, uint32_t epoch, const struct bag *left, st
     struct idset *there = NULL;
     int code = idset_create(&there);
     anchor->spread = !anchor->lone;
+    for (uint32_t number = 0; number < MAP_NODES_MAX; number++)
+        pace_begin(&anchor->paces[number], epoch);
     if (!code && anchor->spread)
         code = split_view(anchor, left, &split, there);
     if (!code) {
@@ -377,6 +400,8 @@ static void back(struct anchor *anchor, const struct bag *bag)
 static void move(struct anchor *anchor, const struct merge_action *from)
 {
     struct split split = {0};
+    if (from->move.slow)
+        leave_slow(anchor, from);
     if (split_bag(anchor, from->move.ids, from, &split)) {
         split_free(&split);
         split = (struct split){0};
@@ -390,7 +415,7 @@ static void move(struct anchor *anchor, const struct merge_action *from)
         if (!split.by[number])
             continue;
         anchor->counts.moved += bag_count(split.by[number]);
-        step(anchor, (struct merge_event){.type = MERGE_PART, .part = {number, split.by[number]}});
+        put_part(anchor, number, split.by[number]);
     }
     step(anchor, (struct merge_event){.type = MERGE_MOVED, .request = request});
 }
@@ -435,6 +460,15 @@ void anchor_expect(struct anchor *anchor, uint64_t now_ns, uint32_t task, sample
         return;
     }
     step(anchor, (struct merge_event){.type = MERGE_EXPECT, .expect = {task, id, ahead}});
+}
+
+void anchor_lacks(struct anchor *anchor, uint64_t now_ns, uint64_t samples, double sample_s)
+{
+    if (!anchor->merge || samples == anchor->lacks)
+        return;
+    see_time(anchor, now_ns);
+    anchor->lacks = samples;
+    step(anchor, (struct merge_event){.type = MERGE_LACKS, .lacks = {samples, sample_s}});
 }
 
 void anchor_step(struct anchor *anchor, const struct merge_event *event)

@@ -35,6 +35,7 @@ enum anchor_action_type {
     ANCHOR_NEXT,
     ANCHOR_CANCEL, /* the request is dropped: no event follows, and nothing is written to slots */
     ANCHOR_DETACH,
+    ANCHOR_LEFT, /* to nobody: the peer is slow, and is not asked for some epochs */
     /* To the engine. */
     ANCHOR_ARRIVE, /* an ENGINE_ARRIVED; then anchor_arrived is called */
     ANCHOR_BACK,   /* an ENGINE_BACK */
@@ -63,6 +64,7 @@ struct anchor_action {
             uint64_t serial; /* passed on to anchor_arrived */
         } arrive;
         struct idset *back; /* becomes the caller's */
+        uint32_t pause;     /* LEFT: whole epochs without it, after this one */
     };
 };
 
@@ -87,6 +89,9 @@ uint32_t anchor_epoch(const struct anchor *anchor);
 /* anchor_expect reports an EXPECT; the next anchor_step asks for the sample. Call it before the engine hears of any
  * arrival, because an arrival may change what the engine expects. */
 void anchor_expect(struct anchor *anchor, uint64_t now_ns, uint32_t task, sample_id id, uint64_t ahead);
+/* anchor_lacks says how many samples the job's look-ahead lacks while its client stands still, else 0, and how many
+ * seconds this node takes to prepare one. No action waits to be taken then. */
+void anchor_lacks(struct anchor *anchor, uint64_t now_ns, uint64_t samples, double sample_s);
 /* anchor_step takes a result of a request (MERGE_ATTACHED … MERGE_FAILED), or a MERGE_TICK. */
 void anchor_step(struct anchor *anchor, const struct merge_event *event);
 /* anchor_arrived reports the result of ENGINE_ARRIVED, before the next action is taken. */

@@ -47,7 +47,7 @@ static struct part *part_at(const struct merge *merge, uint32_t node)
     return NULL;
 }
 
-static struct part *new_part(struct merge *merge, uint32_t node, struct bag *ids)
+static struct part *new_part(struct merge *merge, uint32_t node, struct bag *ids, struct pace *pace)
 {
     struct part *part = NULL;
     for (size_t i = 0; i < merge->n_parts && !part; i++) {
@@ -62,6 +62,7 @@ static struct part *new_part(struct merge *merge, uint32_t node, struct bag *ids
         part = merge->parts[merge->n_parts++] = xcalloc(1, sizeof *part);
     }
     part->node = node;
+    part->pace = pace;
     part->most = MERGE_SAMPLES_MOST;
     part->left = ids;
     part->state = PART_DONE;
@@ -77,7 +78,7 @@ static void on_part(struct merge *merge, const struct merge_event *event)
         CHECK(bag_put_all(part->left, ids) == 0);
         bag_destroy(ids);
     } else {
-        part = new_part(merge, event->part.node, ids);
+        part = new_part(merge, event->part.node, ids, event->part.pace);
     }
     part->tries = 0;
     if (more)
@@ -102,6 +103,12 @@ static void tend_all(struct merge *merge)
     measure(merge);
     for (size_t i = 0; i < merge->n_parts; i++)
         merge_tend(merge, merge->parts[i]);
+}
+
+static void on_lacks(struct merge *merge, const struct merge_event *event)
+{
+    merge->lacks = event->lacks.samples;
+    merge->sample_s = event->lacks.sample_s;
 }
 
 static void on_expect(struct merge *merge, const struct merge_event *event)
@@ -206,6 +213,7 @@ static void on_batch(struct merge *merge, struct part *part, struct request *req
     uint32_t count = event->batch.count < answered.n ? event->batch.count : answered.n;
     *request = (struct request){0};
     fit(merge, part, &answered, count, event->batch.last);
+    part->held += part == merge->stalls_alone ? count : 0;
     part->dry = part->dry || event->batch.last;
     for (uint32_t i = 0; i < count; i++)
         merge_arrive(merge, part, (struct slot){.task = answered.tasks[i], .id = answered.ids[i]},
@@ -275,12 +283,14 @@ static void on_answer(struct merge *merge, const struct merge_event *event)
 size_t merge_step(struct merge *merge, const struct merge_event *event, const struct merge_action **actions)
 {
     CHECK(event->now_ns >= merge->now_ns);
+    merge_stood(merge, event->now_ns - merge->now_ns);
     merge->now_ns = event->now_ns;
     merge->n_actions = 0;
     merge->alarm_stands = false;
     switch (event->type) {
     case MERGE_TICK: tend_all(merge); break;
     case MERGE_PART: on_part(merge, event); break;
+    case MERGE_LACKS: on_lacks(merge, event); break;
     case MERGE_EXPECT: on_expect(merge, event); break;
     case MERGE_TAKEN: on_taken(merge, event); break;
     case MERGE_MOVED: on_moved(merge, event); break;
@@ -296,6 +306,7 @@ size_t merge_step(struct merge *merge, const struct merge_event *event, const st
         merge->placed = false;
         tend_all(merge);
     }
+    merge_find_stall(merge, event->type == MERGE_BATCH);
     *actions = merge->actions;
     return merge->n_actions;
 }

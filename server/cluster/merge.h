@@ -8,7 +8,8 @@
  * it; a part's `left` has all others. So an answer that is lost, doubled or wrong only costs time.
  *
  *   ATTACHING ── ATTACHED ──▶ OPEN ── LAST, GONE, STALE: attached again with what is left, if any ──▶ ATTACHING
- *   OPEN, ATTACHING ── REFUSED, no connection, two failures in a row, MERGE_TRIES, MERGE_STARVED_NS ──▶ given up (MOVE)
+ *   OPEN, ATTACHING ── REFUSED, no connection, two failures in a row, MERGE_TRIES, MERGE_STARVED_NS, or the job is
+ *                      faster without the node ──▶ given up (MOVE)
  *
  * When a part is given up, the samples that the engine waits for go back to it at once. So a job waits at most
  * MERGE_STARVED_NS for a node that gives nothing useful and does not say that it has none yet, whatever the next node
@@ -22,6 +23,7 @@
 
 #include "common/types.h"
 #include "sampler/bag.h"
+#include "server/cluster/pace.h"
 
 #define MERGE_ASKED_MAX 4     /* most requests of a part under way at once */
 #define MERGE_SAMPLES_MOST 32 /* most samples in a request */
@@ -47,6 +49,7 @@ enum merge_event_type {
     /* A node gives these draws in the present epoch, none of which was received. It comes when the epoch begins, or at
      * once after a MOVE. */
     MERGE_PART,
+    MERGE_LACKS,    /* what the job lacks now, if its client stands still */
     MERGE_EXPECT,   /* The engine expects a sample. It is asked for at the next event that is no EXPECT. */
     MERGE_TAKEN,    /* the result of an ARRIVE; it comes before any other event */
     MERGE_MOVED,    /* All samples of a MOVE are in other parts, or back at the engine. */
@@ -74,7 +77,14 @@ struct merge_event {
         struct {
             uint32_t node;   /* the caller's number of the node */
             struct bag *ids; /* becomes the merge's */
+            /* What is known of the node, and is found out. It is borrowed until the merge is destroyed. NULL: the node
+             * is not left for being slow. */
+            struct pace *pace;
         } part;
+        struct {
+            uint64_t samples; /* in its look-ahead; 0: the client does not stand still */
+            double sample_s;  /* seconds that this node takes to prepare one of them; 0: not known */
+        } lacks;
         struct {
             uint32_t task; /* all three are those of the EXPECT */
             sample_id id;
@@ -117,6 +127,7 @@ struct merge_action {
         struct {
             const struct bag *ids;    /* valid until MOVED is reported */
             const struct idset *soon; /* those of them that the engine waits for; valid as long */
+            bool slow;                /* The node gives them, but the job is faster without it. */
         } move;
         struct {
             /* Answers received: those of all requests up to acked, and of acked + 1 + i where bit i of more is set. */

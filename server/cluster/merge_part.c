@@ -54,6 +54,7 @@ void merge_give_up(struct merge *merge, struct part *part)
     action->request = part->move;
     action->move.ids = part->left;
     action->move.soon = part->soon;
+    action->move.slow = part->slow;
 }
 
 void merge_send_attach(struct merge *merge, struct part *part, bool again)

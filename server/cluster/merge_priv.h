@@ -51,6 +51,10 @@ struct part {
     uint32_t most;     /* most samples in a request: the node has room for these */
     uint32_t whole;    /* complete answers since `most` was found */
     bool tight;        /* It had no room for that many in several requests at once. */
+    struct pace *pace; /* the caller's; NULL: it is never slow */
+    int64_t stood_ns;  /* how long the job stands still for it alone, or, negative, otherwise; and */
+    uint32_t held;     /* what came from it in that time: both are not in its pace yet */
+    bool slow;         /* The job is faster without it. */
     uint32_t arriving; /* ARRIVEs of its slots whose results have not come */
     struct slots waiting;
     struct request attach, asked[MERGE_ASKED_MAX];
@@ -66,11 +70,15 @@ struct arrival {
 struct merge {
     uint64_t term, requests; /* the last numbers given */
     uint64_t now_ns;
-    uint64_t alarm_ns;    /* of merge_alarm, if nothing has come since then */
-    bool alarm_stands;    /* Nothing has. */
-    bool placed;          /* new slots wait, and may be asked for */
-    bool closing;         /* all samples left are expected: no further slot will wait */
-    uint64_t ahead, left; /* samples of the look-ahead that are elsewhere; samples left in all parts */
+    uint64_t alarm_ns; /* of merge_alarm, if nothing has come since then */
+    bool alarm_stands; /* Nothing has. */
+    bool placed;       /* new slots wait, and may be asked for */
+    bool closing;      /* all samples left are expected: no further slot will wait */
+    uint64_t lacks;    /* of the last MERGE_LACKS; and */
+    double sample_s;
+    bool stalled;              /* The job stands still for some node, this one included. */
+    struct part *stalls_alone; /* the part that it stands still for, alone; NULL: there is none */
+    uint64_t ahead, left;      /* samples of the look-ahead that are elsewhere; samples left in all parts */
     struct part *parts[MERGE_PARTS_MAX];
     size_t n_parts;
     struct slots homeless; /* slots of parts that were given up, until MOVED */
@@ -107,6 +115,10 @@ void merge_place(struct merge *merge, struct slot slot);
 void merge_place_all(struct merge *merge, struct slots *slots);
 size_t merge_under_way(const struct part *part);
 bool merge_under_way_all(const struct part *part);
+
+/* merge_stall.c: what the job stands still for. */
+void merge_stood(struct merge *merge, uint64_t passed_ns);
+void merge_find_stall(struct merge *merge, bool answered);
 
 /* merge_tend.c: sends requests of a part. */
 void merge_send_next(struct merge *merge, struct part *part, struct request *request);

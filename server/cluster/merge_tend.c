@@ -65,8 +65,8 @@ void merge_tend(struct merge *merge, struct part *part)
     if (part->state == PART_OPEN && part->dry && !part->arriving && !merge_under_way(part))
         merge_attach(merge, part);
     bool asked = part->waiting.count || merge_under_way(part);
-    if ((part->state == PART_OPEN || part->state == PART_ATTACHING) && merge->now_ns >= part->starved_ns && asked &&
-        !part->arriving) {
+    bool starves = asked && merge->now_ns >= part->starved_ns;
+    if ((part->state == PART_OPEN || part->state == PART_ATTACHING) && (starves || part->slow) && !part->arriving) {
         merge_give_up(merge, part);
         return;
     }

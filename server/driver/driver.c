@@ -359,6 +359,12 @@ static double sharing_prepare_s(const void *ctx, uint32_t place)
     return engine_prepare_s(driver->engine, place);
 }
 
+static uint64_t sharing_lacks(const void *ctx, uint32_t place)
+{
+    const struct driver *driver = ctx;
+    return engine_lacks(driver->engine, place);
+}
+
 int driver_create(const struct driver_config *config, struct driver **out, struct error *err)
 {
     struct driver *driver = xcalloc(1, sizeof *driver);
@@ -371,6 +377,8 @@ int driver_create(const struct driver_config *config, struct driver **out, struc
                                 .job = sharing_job,
                                 .step = sharing_step,
                                 .prepare_s = sharing_prepare_s,
+                                .lacks = sharing_lacks,
+                                .workers = config->workers,
                                 .arena = config->arena,
                                 .boot = config->boot};
     if (!code && config->node && sharing_create(config->node, &host, &driver->sharing))

@@ -232,6 +232,9 @@ struct engine_queue_status {
 /* engine_prepare_s returns the seconds of one core that preparing one of the job's samples takes, as measured; 0: not
  * measured yet. */
 double engine_prepare_s(const struct engine *engine, uint32_t job);
+/* engine_lacks returns how many entries of the job's queues have no sample yet while a client of it stands still;
+ * 0: none does. */
+uint64_t engine_lacks(const struct engine *engine, uint32_t job);
 /* engine_totals fills *out. This and the statuses go by jobs and ranks: they take no longer when more is in memory. */
 void engine_totals(const struct engine *engine, struct engine_totals *out);
 /* engine_job_statuses fills up to max rows, in order of the jobs' numbers, and returns how many jobs there are. Waits

@@ -29,6 +29,20 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
     }
 }
 
+uint64_t engine_lacks(const struct engine *engine, uint32_t no)
+{
+    CHECK_MAGIC(engine, ENGINE_MAGIC);
+    const struct job *job = job_at(&engine->jobs, no);
+    uint64_t lacks = 0;
+    bool stands = false;
+    for (uint32_t rank = 0; job->state == JOB_RUNNING && rank < job->terms.world_size; rank++) {
+        const struct job_queue *queue = &job->queues[rank];
+        stands = stands || queue->tallies.stall.now;
+        lacks += queue->line.queued - queue->line.ready;
+    }
+    return stands ? lacks : 0;
+}
+
 /* oldest_lease_s returns how long the client has held the oldest of its batches. */
 static double oldest_lease_s(const struct job_queue *queue, uint64_t now_ns)
 {

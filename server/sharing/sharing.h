@@ -49,6 +49,8 @@ struct sharing_host {
     /* steps the engine with one event and carries out its actions, which may call the functions below */
     void (*step)(void *ctx, const struct engine_event *event);
     double (*prepare_s)(const void *ctx, uint32_t place); /* see engine_prepare_s */
+    uint32_t workers;                                     /* threads that prepare */
+    uint64_t (*lacks)(const void *ctx, uint32_t place);   /* see engine_lacks */
     struct arena *arena; /* borrowed: samples of other nodes go there, and come from there */
     uint64_t boot;       /* see driver_config */
 };

@@ -209,6 +209,15 @@ void sharing_anchor_spread(struct sharing *sharing, uint32_t job)
         bag_destroy(moved);
 }
 
+static void tell_left(const struct sharing *sharing, uint32_t job, const struct anchor_action *action)
+{
+    struct peering_named named = {.url = ""};
+    peering_name(sharing->peering, sharing->peers.all[action->peer].id, &named);
+    log_info_limited("msg=\"a job stands still for a slow node, and goes on without it\" job=\"%s\" url=\"%s\" "
+                     "epochs=%u",
+                     job_of(sharing, job).reg->name, named.url, action->pause);
+}
+
 static bool carry_out_all(struct sharing *sharing, uint32_t job)
 {
     uint64_t serial = sharing->anchors[job].serial;
@@ -221,6 +230,7 @@ static bool carry_out_all(struct sharing *sharing, uint32_t job)
         case ANCHOR_NEXT: send_next(sharing, job, &action); break;
         case ANCHOR_CANCEL: cancel(sharing, serial, action.request); break;
         case ANCHOR_DETACH: send_detach(sharing, &action); break;
+        case ANCHOR_LEFT: tell_left(sharing, job, &action); break;
         case ANCHOR_ARRIVE: arrive(sharing, job, &action); break;
         case ANCHOR_BACK: back(sharing, job, &action); break;
         }
@@ -255,6 +265,17 @@ static void end(struct sharing *sharing, const struct sharing_anchor *ended)
     anchor_destroy(ended->anchor);
 }
 
+/* tell_lack tells the job's anchor what the job lacks. It returns whether that has the anchor do anything. */
+static bool tell_lack(struct sharing *sharing, uint32_t job)
+{
+    struct anchor *anchor = sharing->anchors[job].anchor;
+    if (!anchor)
+        return false;
+    anchor_lacks(anchor, clock_now_ns(), sharing->host.lacks(sharing->host.ctx, job),
+                 sharing->host.prepare_s(sharing->host.ctx, job) / sharing->host.workers);
+    return carry_out_all(sharing, job);
+}
+
 bool sharing_anchors_go_on(struct sharing *sharing)
 {
     bool any = tell_expected(sharing);
@@ -271,6 +292,7 @@ bool sharing_anchors_go_on(struct sharing *sharing)
             tell(sharing, job, (struct merge_event){.type = MERGE_TICK});
             any = any || sharing->n_expected || sharing->home.n_notes;
         }
+        any = tell_lack(sharing, job) || any;
     }
     return any;
 }

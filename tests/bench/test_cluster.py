@@ -5,11 +5,11 @@
 PART: step (one job a node, all in step), apart (each .3 of an epoch after the one before), speeds (1, .8, .5, .25),
 requests (batches of 64), dealt (one job, a rank on each node), paper (the papers' rule and Larder's beside it, without
 the dearest row), paper_all (with it), more (8 and 16 nodes), parts (trainings with a rank on every node each),
-trainings (more of them) or home (trainings whose nodes keep their parts of the dataset). Every run is exactly once and
-gives no instance twice to a job, nor to two ranks of a training. Limits are some percent above what was measured when
-they were set, with batches of 1 but for requests, parts and trainings. Those of BUNDLES (batches of 64, 4 prefetched)
-are 1.05 times what a model of the design had given (1.055 for two nodes with bundles, at four speeds), and .95 times
-its spread."""
+trainings (more of them), home (trainings whose nodes keep their parts of the dataset) or slow (a home that is 10 times
+slower). Every run is exactly once and gives no instance twice to a job, nor to two ranks of a training. Limits are some
+percent above what was measured when they were set, with batches of 1 but for requests, parts and trainings. Those of
+BUNDLES (batches of 64, 4 prefetched) are 1.05 times what a model of the design had given (1.055 for two nodes with
+bundles, at four speeds), and .95 times its spread."""
 
 import json
 import subprocess
@@ -169,10 +169,38 @@ def home():
            prepared_per_delivered=.34, bytes_read_per_byte=.6, requests_per_delivered=0, spread=.8)
 
 
+def slow():
+    """Training takes twice what a node needs to prepare for it. A home that takes 10 times as long costs a job on
+    another node at most 1.15 times; one that takes no longer is asked to the end, even if all are late by chance."""
+    for nodes, samples in ((2, 5000), (2, 20000), (4, 5000), (4, 20000), (8, 5000)):
+        jobs = [f"epochs: 3, node: {node}" for node in range(nodes - 1)]
+        took = []
+        for times in (1, 10):
+            takes = f"takes: {{prepare: .5, slow: {nodes - 1}, times: {times}}}\n"
+            result = run(takes + scenario(nodes, jobs, BUNDLES, samples=samples))
+            took.append(max(job["ended"] for job in result["jobs"]))
+            if any(result[key] for key in ("missing", "duplicates", "instance_repeats")):
+                failures.append(f"{nodes} nodes, one {times} times slower: not once each")
+            if times == 1 and (result["moved"] or result["back"]):
+                failures.append(f"{nodes} nodes, none slower: {result['moved']} moved, {result['back']} back")
+        print(f"{nodes} nodes, {samples} samples: {took[1] / took[0]:.3f} times with a slow one, "
+              f"prepared {result['prepared_per_delivered']:.3f}", flush=True)
+        if took[1] > 1.15 * took[0]:
+            failures.append(f"{nodes} nodes, {samples} samples: {took[1]} steps with a slow one, {took[0]} without")
+    for nodes in (2, 4, 8):  # jobs that always stand still, for nodes that are late by chance
+        for prepare in (.5, 1, 2):
+            takes = f"takes: {{prepare: {prepare}, jitter: 1}}\n"
+            result = run(takes + scenario(nodes, ["epochs: 3"] * nodes, BUNDLES, samples=20000))
+            moved = result["moved"] + result["back"]
+            print(f"{nodes} nodes, {prepare} steps, late by chance: {moved} samples moved", flush=True)
+            if moved:
+                failures.append(f"{nodes} nodes, {prepare} steps: a home was left that is late by chance")
+
+
 LARDER_BENCH, failures = sys.argv[1], []
 {"step": step, "apart": apart, "speeds": speeds, "requests": requests, "dealt": dealt,
  "paper": lambda: paper("--short"), "paper_all": paper, "more": more, "parts": parts,
- "trainings": trainings, "home": home}[sys.argv[2]]()
+ "trainings": trainings, "home": home, "slow": slow}[sys.argv[2]]()
 for failure in failures:
     print("FAIL", failure)
 sys.exit(1 if failures else 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/check.h"
+#include "common/random.h"
 #include "tests/bench/virtual/fleet.h"
 #include "tests/bench/virtual/order.h"
 #include "tests/bench/virtual/sharing_priv.h"
@@ -30,6 +31,9 @@ struct cluster_bench {
     struct cluster_rank rank[SHARING_JOBS_MAX];
     bool lone[SHARING_JOBS_MAX]; /* a part of a training that shares with no other one */
     struct order *orders;
+    struct rng rng;
+    uint64_t free_ns[SHARING_NODES_MAX]; /* when the node has prepared all that it was asked for */
+    uint64_t ended[SHARING_JOBS_MAX];    /* the step in which the job ended */
 };
 
 /* ── what the fleet shows ── */
@@ -44,6 +48,26 @@ static uint64_t travel(void *ctx, uint32_t from, uint32_t to)
 {
     (void)ctx, (void)from, (void)to;
     return CLUSTER_MESSAGE_NS;
+}
+
+static uint64_t core(void *ctx, uint32_t node, const struct engine_action *action)
+{
+    const struct cluster_bench *bench = ctx;
+    const struct sharing_takes *takes = &bench->ledger.scenario->takes;
+    double steps = action->prepare.n_outputs * takes->prepare * (node == takes->slow ? takes->times : 1);
+    return (uint64_t)llround(steps * CLUSTER_STEP_NS);
+}
+
+static uint64_t takes(void *ctx, uint32_t node, const struct engine_action *action)
+{
+    struct cluster_bench *bench = ctx;
+    if (action->type != ENGINE_PREPARE || bench->ledger.scenario->takes.prepare <= 0)
+        return 0;
+    uint64_t now_ns = fleet_now(bench->fleet), *free_ns = &bench->free_ns[node];
+    double jitter = bench->ledger.scenario->takes.jitter;
+    double times = 1 - jitter + jitter * -log(((double)random_below(&bench->rng, 1000000) + 1) / 1e6);
+    *free_ns = (*free_ns > now_ns ? *free_ns : now_ns) + (uint64_t)((double)core(ctx, node, action) * times);
+    return *free_ns - now_ns;
 }
 
 static void works(void *ctx, uint32_t node, const struct engine_action *action)
@@ -101,6 +125,8 @@ static int make_fleet(struct cluster_bench *bench, struct error *err)
     uint64_t slots = (uint64_t)llround(scenario->prepared * scenario->samples);
     uint64_t least = node_least_slots(scenario);
     uint64_t encoded = (uint64_t)llround(scenario->encoded * scenario->samples);
+    struct fleet_hooks hooks = {
+        .ctx = bench, .travel = travel, .takes = takes, .core = core, .works = works, .delivered = delivered};
     struct fleet_config config = {.n_nodes = scenario->nodes,
                                   .engine = {.seed = scenario->seed,
                                              .arena_bytes = (slots < least ? least : slots) * FLEET_SLOT_BYTES,
@@ -115,7 +141,7 @@ static int make_fleet(struct cluster_bench *bench, struct error *err)
                                   .n_chunks = bench->ledger.n_chunks,
                                   .chunk_samples = scenario->chunk,
                                   .fingerprint = {(uint8_t)scenario->seed},
-                                  .hooks = {.ctx = bench, .travel = travel, .works = works, .delivered = delivered}};
+                                  .hooks = hooks};
     int code = fleet_create(&config, &bench->fleet, err);
     if (!code && !scenario->apart)
         see_all(bench);
@@ -230,6 +256,7 @@ static void leave_done(struct cluster_bench *bench)
             fleet_gone(bench->fleet, bench->number[i]);
             player->running = false;
             player->done = any = true;
+            bench->ended[i] = fleet_now(bench->fleet) / CLUSTER_STEP_NS;
         }
     }
     if (any)
@@ -247,7 +274,7 @@ static bool step(struct cluster_bench *bench, uint64_t now)
             joined = true;
         }
         more |= !player->done;
-        if (player->running)
+        if (player->running && (scenario->takes.prepare <= 0 || !waits(bench, i))) /* it trains on what it has */
             player->due += player->desc->rate;
     }
     if (joined)
@@ -292,6 +319,14 @@ static void drop_unknown(json_t *run)
     }
 }
 
+static void add_ends(const struct cluster_bench *bench, json_t *run)
+{
+    json_t *job;
+    size_t at;
+    json_array_foreach(json_object_get(run, "jobs"), at, job)
+        json_object_set_new(job, "ended", json_integer((json_int_t)bench->ended[at]));
+}
+
 static json_t *report(const struct cluster_bench *bench)
 {
     struct fleet_counts counts = fleet_counts(bench->fleet);
@@ -307,6 +342,7 @@ static json_t *report(const struct cluster_bench *bench)
     CHECK(more && json_object_update(run, more) == 0);
     json_decref(more);
     drop_unknown(run);
+    add_ends(bench, run);
     if (bench->orders)
         add_orders(bench, run);
     return run;
@@ -317,6 +353,7 @@ int cluster_run(const struct sharing_scenario *scenario, json_t **out)
     struct cluster_bench *bench = xcalloc(1, sizeof *bench);
     struct error err;
     bench->ledger.scenario = scenario;
+    random_seed_keys(&bench->rng, scenario->seed, 0, 0, 0);
     sharing_begin(&bench->ledger);
     bench->orders = orders_fit(scenario) ? orders_begin(scenario) : NULL;
     bench->ledger.got = bench->orders ? orders_got : NULL;

@@ -47,6 +47,8 @@ struct fleet_hooks {
     uint64_t (*again)(void *ctx, uint32_t from, uint32_t to);
     /* How long a LOAD or PREPARE takes. */
     uint64_t (*takes)(void *ctx, uint32_t node, const struct engine_action *action);
+    /* How long a core works for a PREPARE; 0: not known. */
+    uint64_t (*core)(void *ctx, uint32_t node, const struct engine_action *action);
     /* Each LOAD and PREPARE of a node's engine; each batch of a job, and the instance in each of its slots. */
     void (*works)(void *ctx, uint32_t node, const struct engine_action *action);
     void (*delivered)(void *ctx, uint32_t job, const struct engine_action *action, const uint64_t *instances);

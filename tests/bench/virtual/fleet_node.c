@@ -81,6 +81,8 @@ static bool see_work(struct fleet_node *node, const struct engine_action *action
     struct engine_event prepared = {.type = ENGINE_PREPARED, .prepared.task = action->prepare.task};
     if (action->type == ENGINE_PREPARE)
         see_prepare(node, action, &prepared);
+    if (action->type == ENGINE_PREPARE && hooks->core)
+        prepared.prepared.core_ns = hooks->core(hooks->ctx, node->no, action);
     if (hooks->works)
         hooks->works(hooks->ctx, node->no, action);
     uint64_t at_ns = node->play.now_ns + (hooks->takes ? hooks->takes(hooks->ctx, node->no, action) : 0);

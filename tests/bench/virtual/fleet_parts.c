@@ -173,6 +173,7 @@ void fleet_carry_out(struct fleet *fleet, struct fleet_job *job)
         case ANCHOR_NEXT: send_next(fleet, job, &action); break;
         case ANCHOR_CANCEL: cancel(fleet, job, action.request); break;
         case ANCHOR_DETACH: send_detach(fleet, job, &action); break;
+        case ANCHOR_LEFT: break;
         case ANCHOR_ARRIVE: arrive(fleet, job, &action); break;
         case ANCHOR_BACK: back(fleet, job, &action); break;
         }
@@ -400,6 +401,13 @@ static bool settle_node(struct fleet_node *node)
     return any;
 }
 
+static void tell_lack(struct fleet *fleet, struct fleet_job *job)
+{
+    const struct engine *engine = fleet->nodes[job->node].play.engine;
+    anchor_lacks(job->anchor, fleet->now_ns, engine_lacks(engine, job->job), engine_prepare_s(engine, job->job));
+    fleet_carry_out(fleet, job);
+}
+
 void fleet_settle(struct fleet *fleet)
 {
     uint32_t rounds = 0;
@@ -417,6 +425,7 @@ void fleet_settle(struct fleet *fleet)
             fleet_carry_out(fleet, job); /* what an epoch's begin asked for */
             if (anchor_alarm(job->anchor) <= fleet->now_ns)
                 fleet_tell_anchor(fleet, job, (struct merge_event){.type = MERGE_TICK});
+            tell_lack(fleet, job);
         }
         for (uint32_t i = 0; i < fleet->config.n_nodes; i++) { /* an anchor's action may have its engine expect more */
             const struct fleet_node *node = &fleet->nodes[i];

@@ -168,6 +168,20 @@ static int settings_key(struct bench_reader *reader, const char *key, const stru
     return out->redirect ? bench_mapping(reader, value, key, redirect_key, out) : 0;
 }
 
+static int takes_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *into)
+{
+    struct sharing_takes *out = into;
+    if (strcmp(key, "prepare") == 0)
+        return bench_number(reader, value, key, 0, 1000, &out->prepare);
+    if (strcmp(key, "slow") == 0)
+        COUNT(value, key, 0, SHARING_NODES_MAX - 1, out->slow);
+    if (strcmp(key, "times") == 0)
+        return bench_number(reader, value, key, 1, 1000, &out->times);
+    if (strcmp(key, "jitter") == 0)
+        return bench_number(reader, value, key, 0, 1, &out->jitter);
+    return LARDER_ENOENT;
+}
+
 static int top_key(struct bench_reader *reader, const char *key, const struct doc_node *value, void *into)
 {
     struct sharing_scenario *out = into;
@@ -183,6 +197,8 @@ static int top_key(struct bench_reader *reader, const char *key, const struct do
         return bench_mapping(reader, value, key, memory_key, out);
     if (strcmp(key, "settings") == 0)
         return bench_mapping(reader, value, key, settings_key, out);
+    if (strcmp(key, "takes") == 0)
+        return bench_mapping(reader, value, key, takes_key, &out->takes);
     if (strcmp(key, "jobs") == 0)
         return read_jobs(reader, value, out);
     if (strcmp(key, "costs") == 0)
@@ -220,7 +236,8 @@ int sharing_read(const char *path, bool cluster, struct sharing_scenario *out, s
                                         .decoded = true,
                                         .width = ENGINE_REDIRECT_HALF,
                                         .batch = 1,
-                                        .prefetch = 1};
+                                        .prefetch = 1,
+                                        .takes = {.times = 1}};
     struct bench_reader reader = {
         .file = path, .err = err, .names = {{"default"}, 1}}; /* of a job that names no pipeline */
     int code = bench_document(&reader, top_key, check_jobs, &scenario);

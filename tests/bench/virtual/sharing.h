@@ -49,6 +49,14 @@ struct sharing_job {
  * shuffled when they were written, or are sorted by class. */
 enum sharing_chunks { SHARING_STORE, SHARING_SHARDS, SHARING_SORTED_SHARDS };
 
+/* `larder_bench cluster`: what preparing takes of a node, which prepares one sample after the other. */
+struct sharing_takes {
+    double prepare; /* steps for a sample; 0: none */
+    uint32_t slow;  /* this node takes `times` as long */
+    double times;
+    double jitter; /* of it, the part that is exponentially distributed */
+};
+
 struct sharing_scenario {
     uint32_t samples, chunk;
     enum sharing_chunks chunks;
@@ -62,6 +70,7 @@ struct sharing_scenario {
     uint32_t batch, prefetch; /* of every job */
     bool decoded;             /* with costs: samples may stand in memory in decoded forms */
     struct costs costs;
+    struct sharing_takes takes;
     struct sharing_job jobs[SHARING_JOBS_MAX];
     uint32_t n_jobs, n_trainings;
 };

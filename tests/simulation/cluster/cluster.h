@@ -41,6 +41,7 @@ enum cluster_rule {
     RULE_ETCD = 13,    /* whatever etcd says, a node that answers is seen until it leaves */
     RULE_LEFT = 14,    /* a node that has left gives nothing */
     RULE_HOME = 15,    /* what is dealt at home stays there but for what is mixed, and other nodes are not asked */
+    RULE_SLOW = 16,    /* a slow home is left soon, and one that is not slow is not left */
     RULES
 };
 
@@ -76,6 +77,8 @@ enum cluster_spoil {
     SPOIL_STIR,   /* deals at home with another mix */
     SPOIL_STRAY,  /* asks homes for what is dealt at home */
     SPOIL_LEAVE,  /* deals anew what is to be dealt at home */
+    SPOIL_KEEP,   /* leaves no home for being slow */
+    SPOIL_FLEE,   /* leaves homes that are not slow */
     SPOIL_ALL
 };
 
@@ -150,6 +153,14 @@ struct trainer {
     uint8_t had[CLUSTER_SAMPLES_MAX]; /* how often */
     bool asked, done;
     uint64_t asked_ns, next_ns; /* when it asked; when it asks next */
+    uint64_t stood_ns;          /* how long it has stood still, since its first batch */
+};
+
+/* What runs have. */
+enum cluster_kind {
+    KIND_FAULTS,
+    KIND_HOME, /* a launch that is dealt at home, where there is room for one */
+    KIND_SLOW, /* one job, no fault, and in every other run a home that is slow */
 };
 
 struct given_batch;
@@ -160,9 +171,12 @@ struct cluster {
     uint32_t faults; /* FAULT_… */
     enum cluster_spoil spoil;
     bool spoiled;
-    bool at_home;   /* the launch is dealt at home */
-    uint32_t sized; /* a bit for each pipeline: its instances differ in length */
-    bool tight;     /* the arenas have tight_slots: some guests are refused, and some entries wait for a place */
+    enum cluster_kind kind;
+    bool at_home;                        /* the launch is dealt at home */
+    uint32_t slow_times;                 /* KIND_SLOW: so many times as long as others the last node takes to prepare */
+    uint64_t free_ns[CLUSTER_NODES_MAX]; /* KIND_SLOW: when the node has prepared all that it was asked for */
+    uint32_t sized;                      /* a bit for each pipeline: its instances differ in length */
+    bool tight; /* the arenas have tight_slots: some guests are refused, and some entries wait for a place */
     uint32_t tight_slots;
     struct fleet *fleet;
     uint32_t n_nodes, n_samples, n_chunks, n_trainers;
@@ -195,9 +209,8 @@ struct cluster {
     uint64_t hash, most_stall_ns, samples, events;
 };
 
-/* cluster_run runs a seed, and gives the rule that it broke; it counts and tells in *cluster. cluster_end frees it.
- * at_home: each run with room for a launch has one that is dealt at home. */
-enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil, bool at_home);
+/* cluster_run runs a seed, and gives the rule that it broke; it counts and tells in *cluster. cluster_end frees it. */
+enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil, enum cluster_kind kind);
 void cluster_end(struct cluster *cluster);
 
 /* Shared by cluster*.c. cluster_length returns how long an instance of a pipeline that is sized is. */
@@ -239,6 +252,12 @@ void at_home_begin(struct cluster *cluster, uint64_t seed);
 void at_home_deals(struct cluster *cluster, uint32_t rank);
 void at_home_check(struct cluster *cluster, uint32_t epoch);
 void at_home_check_parts(struct cluster *cluster, const struct trainer *trainer, uint64_t elsewhere, size_t n_parts);
+
+/* slow.c: runs with a slow home. slow_begin makes such a run; slow_takes is a hook of the fleet; slow_check checks what
+ * became of the trainer, whose job is there yet, and has just had its last batch. */
+void slow_begin(struct cluster *cluster);
+uint64_t slow_takes(struct cluster *cluster, uint32_t node, const struct engine_action *action);
+void slow_check(struct cluster *cluster, const struct trainer *trainer);
 
 /* epochs.c: what epochs are. epochs_multiset makes a multiset for a third of the numbers, and gives NULL for the
  * others. epochs_of returns the trainer's; NULL: it has none. epochs_times returns how often a sample comes to it in

@@ -156,9 +156,12 @@ void ledger_delivered(void *ctx, uint32_t job, const struct engine_action *actio
     for (uint32_t i = 0; i < action->deliver.count; i++)
         take(cluster, trainer, &action->deliver.entries[i], instances[i]);
     cluster->most_stall_ns = stall_ns > cluster->most_stall_ns ? stall_ns : cluster->most_stall_ns;
+    trainer->stood_ns += trainer->epoch || trainer->batches ? stall_ns : 0;
     trainer->asked = false;
     trainer->next_ns = now_ns + trainer->step_ns;
     trainer->batches++;
     if (action->deliver.last)
         end_epoch(cluster, trainer);
+    if (cluster->kind == KIND_SLOW && trainer->done)
+        slow_check(cluster, trainer);
 }

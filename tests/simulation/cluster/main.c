@@ -1,4 +1,4 @@
-/* main.c: simulate_cluster --seeds FIRST LAST [--home] [--spoil NAME] [--twice LAST] [--verbose] */
+/* main.c: simulate_cluster --seeds FIRST LAST [--home | --slow] [--spoil NAME] [--twice LAST] [--verbose] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +16,19 @@ static const struct {
     const char *name;
     enum cluster_rule rule;
     uint32_t least;
-} spoils[SPOIL_ALL] = {{"none", RULE_NONE, 50},     {"taken", RULE_SHARE, 100},   {"acked", RULE_SEQ, 50},
-                       {"bytes", RULE_BYTES, 100},  {"back", RULE_SHARE, 100},    {"part", RULE_SHARE, 100},
-                       {"keys", RULE_ETCD, 100},    {"terms", RULE_INSTANCE, 50}, {"other", RULE_SEQ, 100},
-                       {"last", RULE_SHARE, 100},   {"stay", RULE_LEFT, 50},      {"deal", RULE_DEAL, 100},
-                       {"order", RULE_UNIFORM, 50}, {"homes", RULE_UNIFORM, 50},  {"away", RULE_SHARE, 100},
-                       {"both", RULE_SHARE, 100},   {"kin", RULE_INSTANCE, 10},   {"length", RULE_BYTES, 50},
-                       {"stir", RULE_DEAL, 50},     {"stray", RULE_HOME, 25},     {"leave", RULE_HOME, 25}};
+} spoils[SPOIL_ALL] = {
+    {"none", RULE_NONE, 50},     {"taken", RULE_SHARE, 100},  {"acked", RULE_SEQ, 50},   {"bytes", RULE_BYTES, 100},
+    {"back", RULE_SHARE, 100},   {"part", RULE_SHARE, 100},   {"keys", RULE_ETCD, 100},  {"terms", RULE_INSTANCE, 50},
+    {"other", RULE_SEQ, 100},    {"last", RULE_SHARE, 100},   {"stay", RULE_LEFT, 50},   {"deal", RULE_DEAL, 100},
+    {"order", RULE_UNIFORM, 50}, {"homes", RULE_UNIFORM, 50}, {"away", RULE_SHARE, 100}, {"both", RULE_SHARE, 100},
+    {"kin", RULE_INSTANCE, 10},  {"length", RULE_BYTES, 50},  {"stir", RULE_DEAL, 50},   {"stray", RULE_HOME, 25},
+    {"leave", RULE_HOME, 25},    {"keep", RULE_SLOW, 25},     {"flee", RULE_SLOW, 50}};
 
 struct options {
     uint64_t first, last, twice; /* up to `twice` each seed is run twice */
     enum cluster_spoil spoil;
-    bool at_home, verbose;
+    enum cluster_kind kind;
+    bool verbose;
 };
 
 struct sums {
@@ -55,7 +56,9 @@ static bool read_options(int argc, char **argv, struct options *options)
             if (options->spoil == SPOIL_ALL)
                 return false;
         } else if (is_option(&argv[i], "--home")) {
-            options->at_home = true;
+            options->kind = KIND_HOME;
+        } else if (is_option(&argv[i], "--slow")) {
+            options->kind = KIND_SLOW;
         } else if (is_option(&argv[i], "--twice") && i + 1 < argc) {
             options->twice = strtoull(argv[++i], NULL, 10);
         } else if (is_option(&argv[i], "--verbose")) {
@@ -95,9 +98,9 @@ static void add(struct sums *sums, const struct cluster *cluster)
 static void run_seed(const struct options *options, uint64_t seed, struct sums *sums)
 {
     static struct cluster cluster, again;
-    enum cluster_rule rule = cluster_run(&cluster, seed, options->spoil, options->at_home);
+    enum cluster_rule rule = cluster_run(&cluster, seed, options->spoil, options->kind);
     if (seed <= options->twice && !rule) {
-        rule = cluster_run(&again, seed, options->spoil, options->at_home);
+        rule = cluster_run(&again, seed, options->spoil, options->kind);
         if (again.hash != cluster.hash)
             cluster_break(&cluster, rule = RULE_SAME, "the second run went otherwise");
         cluster_end(&again);
@@ -145,7 +148,7 @@ int main(int argc, char **argv)
     struct sums sums = {0};
     struct timespec begin, end;
     if (!read_options(argc, argv, &options)) {
-        fprintf(stderr, "usage: simulate_cluster --seeds FIRST LAST [--home] [--spoil NAME] [--twice LAST] "
+        fprintf(stderr, "usage: simulate_cluster --seeds FIRST LAST [--home | --slow] [--spoil NAME] [--twice LAST] "
                         "[--verbose]\n");
         return 2;
     }

@@ -95,7 +95,8 @@ static void draw_sized(struct cluster *cluster)
 static uint64_t takes(void *ctx, uint32_t node, const struct engine_action *action)
 {
     struct cluster *cluster = ctx;
-    (void)node;
+    if (cluster->kind == KIND_SLOW)
+        return slow_takes(cluster, node, action);
     return random_below(&cluster->rng, action->type == ENGINE_LOAD ? 10 * CLUSTER_MS : CLUSTER_MS);
 }
 
@@ -129,7 +130,7 @@ static void make_fleet(struct cluster *cluster, uint32_t chunk)
         .chunk_samples = chunk,
         .fingerprint = {(uint8_t)cluster->seed, 1},
         .sized = cluster->sized,
-        .hooks = {cluster, faults_travel, faults_again, takes, NULL, ledger_delivered, cluster_length, etcd_heard,
+        .hooks = {cluster, faults_travel, faults_again, takes, NULL, NULL, ledger_delivered, cluster_length, etcd_heard,
                   ledger_asked, ledger_gives, ledger_takes, spoil_deed}};
     CHECK(fleet_create(&config, &cluster->fleet, &err) == 0);
 }
@@ -154,6 +155,15 @@ static void find_homes(struct cluster *cluster)
     map_destroy(map);
 }
 
+/* calm takes out of a run of a slow home all that goes wrong otherwise. */
+static void calm(struct cluster *cluster)
+{
+    cluster->faults = cluster->lost = cluster->again = cluster->stops_short = 0;
+    cluster->tight = false;
+    cluster->sized = 0;
+    cluster->n_samples = CLUSTER_SAMPLES_MAX;
+}
+
 static void begin(struct cluster *cluster)
 {
     random_seed_keys(&cluster->rng, cluster->seed, KEY_SCENARIO, 0, 0);
@@ -169,19 +179,25 @@ static void begin(struct cluster *cluster)
     cluster->again = cluster->faults & FAULT_LOSS ? between(cluster, 1, 40) : 0;
     cluster->stops_short = cluster->faults & FAULT_LOSS || cluster->spoil == SPOIL_LAST ? 10 : 0;
     cluster->faults_end_ns = (10 + random_below(&cluster->rng, 50)) * CLUSTER_S;
+    if (cluster->kind == KIND_SLOW)
+        calm(cluster);
     cluster->next_fault_ns = cluster->faults & ~FAULT_LOSS ? 4 * CLUSTER_S : UINT64_MAX;
     place_samples(cluster, chunk);
     make_fleet(cluster, chunk);
     for (uint32_t node = 0; node < cluster->n_nodes; node++) {
         etcd_begin_node(cluster, node);
-        for (uint32_t jobs = between(cluster, 0, 2); jobs > 0; jobs--)
+        for (uint32_t jobs = cluster->kind == KIND_SLOW ? 0 : between(cluster, 0, 2); jobs > 0; jobs--)
             make_trainer(cluster, node);
+    }
+    find_homes(cluster);
+    if (cluster->kind == KIND_SLOW) {
+        slow_begin(cluster);
+        return;
     }
     if (cluster->n_trainers == 0)
         make_trainer(cluster, 0);
     launch_begin(cluster);
     faults_begin(cluster);
-    find_homes(cluster);
 }
 
 /* ── training ── */
@@ -368,9 +384,9 @@ static void check_healed(struct cluster *cluster)
     }
 }
 
-enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil, bool at_home)
+enum cluster_rule cluster_run(struct cluster *cluster, uint64_t seed, enum cluster_spoil spoil, enum cluster_kind kind)
 {
-    *cluster = (struct cluster){.seed = seed, .spoil = spoil, .at_home = at_home};
+    *cluster = (struct cluster){.seed = seed, .spoil = spoil, .kind = kind, .at_home = kind == KIND_HOME};
     begin(cluster);
     if (spoil)
         spoil_begin(cluster);

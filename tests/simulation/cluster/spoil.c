@@ -58,6 +58,22 @@ void __wrap_merge_attach(struct merge *merge, struct part *part)
     wrong->spoiled = true;
 }
 
+bool __real_pace_saw(struct pace *pace, double signed_s);
+bool __wrap_pace_saw(struct pace *pace, double signed_s);
+
+/* No home is slow, or each is that the job stood still for. */
+bool __wrap_pace_saw(struct pace *pace, double signed_s)
+{
+    bool slow = __real_pace_saw(pace, signed_s), wrong_one = slow;
+    if (wrong && wrong->spoil == SPOIL_KEEP)
+        wrong_one = false;
+    if (wrong && wrong->spoil == SPOIL_FLEE)
+        wrong_one = true;
+    if (slow != wrong_one)
+        wrong->spoiled = true;
+    return wrong_one;
+}
+
 void spoil_begin(struct cluster *cluster)
 {
     wrong = cluster;
