@@ -39,6 +39,7 @@ for program in ("larderd", "larder", "larder_make_images"):
         sys.exit(f"{program} is not in {BIN}: build it, or set LARDER_BIN to where it is")
 
 import larder  # noqa: E402
+from nursery import Born  # noqa: E402
 
 # Under a sanitizer everything takes several times as long.
 PATIENCE = float(os.environ.get("LARDER_TEST_PATIENCE", "1"))
@@ -258,8 +259,12 @@ class Script:
         environment.pop("LARDER_SOCKET", None)
         if socket:
             environment["LARDER_SOCKET"] = socket
-        self.process = subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "script.py"), json.dumps(options)],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        words = json.dumps(options)
+        if package == PACKAGE:
+            self.process = Born(words, environment)
+        else:
+            self.process = subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "script.py"), words], text=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
         self.batches, self.waits, self.end, self.errors = [], [], None, ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._error_reader = threading.Thread(target=self._read_errors, daemon=True)
