@@ -27,7 +27,7 @@ static const struct command commands[] = {
     {"cluster", cluster_bench_main, "cluster FILE", "run a sharing scenario on the nodes of a cluster",
      "  --paper          instead of FILE: the rule of Redox and Brand against their figures, and Larder's beside it\n"
      "  --json           with --paper: instead of a table\n"
-     "  --short          after --json: without the row that takes longest\n"
+     "  --short          after --json: two rows of Larder's\n"
      "The scenario files are described in docs/internals/bench.md.\n"},
     {"engine", engine_bench_main, "engine", "time the engine for each sample that it delivers",
      "  --samples N      in the dataset; default 50000\n"
