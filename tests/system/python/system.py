@@ -259,12 +259,12 @@ class Script:
         environment.pop("LARDER_SOCKET", None)
         if socket:
             environment["LARDER_SOCKET"] = socket
-        words = json.dumps(options)
+        words = [os.path.join(HERE, "script.py"), json.dumps(options)]
         if package == PACKAGE:
             self.process = Born(words, environment)
         else:
-            self.process = subprocess.Popen([sys.executable, "-B", os.path.join(HERE, "script.py"), words], text=True,
-                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+            self.process = subprocess.Popen([sys.executable, "-B", *words], stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, text=True, env=environment)
         self.batches, self.waits, self.end, self.errors = [], [], None, ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._error_reader = threading.Thread(target=self._read_errors, daemon=True)

@@ -13,8 +13,10 @@ import sys
 import wave
 
 import above  # noqa: F401
-from system import BIN, SLOW, SOURCE, Case, files_of, main, tree, until
+from nursery import Born
+from system import BIN, PACKAGE, SLOW, SOURCE, Case, files_of, main, tree, until
 
+LOADED = ("larder.loader", "torch")  # before all examples but train_numpy.py, which is started as a person would
 EXAMPLES = os.path.join(SOURCE, "client", "python", "examples")
 SAVED = r"[0-9]+ samples in [0-9]+ batches.*the daemon prepared [0-9]+ and delivered [0-9]+: [0-9]+ saved"
 COUNT = 200
@@ -39,28 +41,34 @@ class Runs(Case):
             if importlib.util.find_spec(package) is None:
                 self.skipTest(f"this Python has no {package}")
 
-    def example(self, words, environment=None):
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120 * SLOW,
-                              env=environment or self.environment(self.daemon()))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, SAVED)
-        print(done.stdout, flush=True)
-        return done.stdout
+    def example(self, words):
+        return self.saved(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                           env=self.environment(self.daemon())))
 
-    def killed(self, words, environment, checkpoint):
+    def saved(self, process):
+        output, errors = process.communicate(timeout=120 * SLOW)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertRegex(output, SAVED)
+        print(output, flush=True)
+        return output
+
+    def killed(self, script, checkpoint):
         """Runs a script until a path that matches `checkpoint` is there, and kills it."""
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as script:
-            self.assertTrue(until(lambda: glob.glob(checkpoint) or script.poll() is not None, 60))
-            script.send_signal(signal.SIGKILL)
+        self.assertTrue(until(lambda: glob.glob(checkpoint) or script.poll() is not None, 60))
+        script.kill()
+        script.communicate()
         self.assertEqual(script.returncode, -signal.SIGKILL)
 
+    def start(self, daemon, name, *more):
+        return Born([os.path.join(EXAMPLES, name), *more], dict(self.environment(daemon), PYTHONPATH=PACKAGE), LOADED)
+
     def python(self, name, *more):
-        return self.example([sys.executable, "-B", os.path.join(EXAMPLES, name), tree(COUNT), *more])
+        return self.saved(self.start(self.daemon(), name, tree(COUNT), *more))
 
 
 class Examples(Runs):
     def test_numpy(self):
-        self.python("train_numpy.py")
+        self.example([sys.executable, "-B", os.path.join(EXAMPLES, "train_numpy.py"), tree(COUNT)])
 
     def test_dino(self):
         """Two epochs with ten views of each image."""
@@ -75,8 +83,7 @@ class Examples(Runs):
         with open(path, "w") as file:
             file.writelines(json.dumps({"image": image, "caption": f"number {i}" * (i > 0)}) + "\n"
                             for i, image in enumerate(files_of(tree(COUNT))))
-        printed = self.example([sys.executable, "-B", os.path.join(EXAMPLES, "train_clip.py"), path, "--side", "32",
-                                "--batch-size", "20"], self.environment(self.daemon()))
+        printed = self.saved(self.start(self.daemon(), "train_clip.py", path, "--side", "32", "--batch-size", "20"))
         self.assertEqual(printed.count(f"{COUNT} images with captions"), 2)
 
     def test_speech(self):
@@ -92,9 +99,8 @@ class Examples(Runs):
         if "libsndfile" not in subprocess.run([os.path.join(BIN, "larderd"), "--version"], check=True,
                                               stdout=subprocess.PIPE, text=True).stdout:
             self.skipTest("this larderd was built without sound")
-        printed = self.example([sys.executable, "-B", os.path.join(EXAMPLES, "train_speech.py"),
-                                os.path.dirname(folder), "--seconds", "0.25", "--batch-size", "8"],
-                               self.environment(daemon))
+        printed = self.saved(self.start(daemon, "train_speech.py", os.path.dirname(folder), "--seconds", "0.25",
+                                        "--batch-size", "8"))
         self.assertEqual(printed.count("24 pieces of 0.25 s"), 2)
 
     def test_ddp(self):
@@ -116,13 +122,12 @@ class Examples(Runs):
         self.need("torch")
         daemon = self.daemon()
         checkpoint = os.path.join(self.folder, "run.pt")
-        words = [sys.executable, "-B", os.path.join(EXAMPLES, "train.py"), tree(COUNT), "--batch-size", "4"]
-        environment = self.environment(daemon)
-        whole = self.example(words, environment)
+        words = ["train.py", tree(COUNT), "--batch-size", "4"]
+        whole = self.saved(self.start(daemon, *words))
         self.assertEqual(whole.count(": 180 samples"), 2)
         words += ["--checkpoint", checkpoint]
-        self.killed(words, environment, checkpoint)
-        resumed = self.example(words, environment)
+        self.killed(self.start(daemon, *words), checkpoint)
+        resumed = self.saved(self.start(daemon, *words))
         self.assertIn("goes on in epoch", resumed)
         last = [[line for line in text.splitlines() if line.startswith("epoch 1")][0] for text in (whole, resumed)]
         self.assertEqual(last[0].split(",")[1:], last[1].split(",")[1:])
@@ -140,11 +145,9 @@ class Trainers(Runs):
         checkpoint: of 2 epochs of 180 samples, all but those of a multiple of 4 steps."""
         daemon = self.daemon()
         folder = os.path.join(self.folder, "run")
-        words = [sys.executable, "-B", os.path.join(EXAMPLES, name), tree(COUNT), "--batch-size", "4", "--checkpoint",
-                 folder]
-        environment = self.environment(daemon)
-        self.killed(words, environment, os.path.join(folder, checkpoint))
-        resumed = self.example(words, environment)
+        words = [name, tree(COUNT), "--batch-size", "4", "--checkpoint", folder]
+        self.killed(self.start(daemon, *words), os.path.join(folder, checkpoint))
+        resumed = self.saved(self.start(daemon, *words))
         self.assertIn("90 steps", resumed)
         had = 360 - int(re.search(r"(\d+) samples in", resumed)[1])
         self.assertGreater(had, 0)

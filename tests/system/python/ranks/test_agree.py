@@ -4,11 +4,11 @@ through the store of a real torch.distributed."""
 import json
 import os
 import re
-import subprocess
 import sys
 
 import above  # noqa: F401
 import system
+from nursery import Born
 from system import SLOW, larder
 
 try:
@@ -45,13 +45,12 @@ class Agree(system.Case):
         both values. What is a node's own matter may differ."""
         folders, processes, port = [system.tree(COUNT), system.tree(COUNT + 1)], [], "0"
         for daemon in self.ranks_at([self.node(), self.node()], (2, 1)):
-            processes.append(subprocess.Popen(
-                [sys.executable, "-B", os.path.abspath(__file__), "rank", port, *folders], stdout=subprocess.PIPE,
-                text=True, env=dict(os.environ, LARDER_SOCKET=daemon.socket)))
+            processes.append(Born([os.path.abspath(__file__), "rank", port, *folders],
+                                  dict(os.environ, LARDER_SOCKET=daemon.socket), ("larder.loader", "torch")))
             self.addCleanup(processes[-1].kill)
             port = port if len(processes) > 1 else processes[0].stdout.readline().strip()  # of the first one's store
-        told = [process.communicate(timeout=240 * SLOW)[0] for process in processes]
-        self.assertEqual([process.returncode for process in processes], [0] * RANKS, told)
+        told, errors = zip(*(process.communicate(timeout=240 * SLOW) for process in processes))
+        self.assertEqual([process.returncode for process in processes], [0] * RANKS, (told, errors))
         place = f"at {re.escape(os.uname().nodename)}"
         for (different, words), texts in zip(CASES, zip(*map(json.loads, told))):
             with self.subTest(**different):

@@ -3,12 +3,11 @@ loaders in the hands of torch's DataLoader."""
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 
 import above  # noqa: F401
 import system
+from nursery import Born
 from system import SLOW, larder
 
 try:
@@ -59,10 +58,12 @@ class LateRanks(system.Case):
                       MASTER_PORT=str(system.free_port()), OMP_NUM_THREADS="1")
         for key in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"):
             common.pop(key, None)
-        command = [sys.executable, "-B", "-c", RANK, folder, name, str(int(begin_first)), str(60 * SLOW)]
-        ranks = [subprocess.Popen(command, env={**common, "NUMBER": str(number),
-                                                **(environment[number] if environment else {})},
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for number in range(2)]
+        path = os.path.join(self.folder, "rank.py")
+        with open(path, "w") as file:
+            file.write(RANK)
+        words = [path, folder, name, str(int(begin_first)), str(60 * SLOW)]
+        ranks = [Born(words, {**common, "NUMBER": str(number), **(environment[number] if environment else {})},
+                      ("larder.loader", "torch")) for number in range(2)]
         outputs = []
         for rank in ranks:
             self.addCleanup(rank.kill)
