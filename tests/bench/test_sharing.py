@@ -275,9 +275,10 @@ def thin(seeds):
             expect(f"{what}: prepared per delivered", whole["prepared_per_delivered"], 0, most)
 
 
-def orders(text):
+def orders(text, epochs=40):
+    """Of 20 epochs all that is measured stays within half of its limits; of more it is nearer to what it should be."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        file.write(text.replace("samples: 20000", "samples: 6400").replace("epochs: 4", "epochs: 40"))
+        file.write(text.replace("samples: 20000", "samples: 6400").replace("epochs: 4", f"epochs: {epochs}"))
         file.flush()
         result = subprocess.run([LARDER_BENCH, "order", file.name], stdout=subprocess.PIPE, check=True)
     return json.loads(result.stdout)["orders"]
@@ -287,8 +288,8 @@ def kept(memory, seed):
     return scenario("loading-25", seed).replace("encoded: 0.25", f"encoded: {memory}")
 
 
-def as_a_full_shuffle(name, text, seed):
-    for row in orders(text):
+def as_a_full_shuffle(name, text, seed, epochs=40):
+    for row in orders(text, epochs):
         what = f"{name}, order of {row['order']}, seed {seed}"
         expect(what + ": positions' chi-square over its degrees of freedom", row["position_chi_square"], 0.95, 1.05)
         expect(what + ": position against that in the epoch before", row["position_echo"], -0.03, 0.03)
@@ -307,7 +308,7 @@ def order(seeds):
         # Memory of a tenth and of a half; with one seed the half, where more samples are kept.
         if len(seeds) > 1:
             as_a_full_shuffle("memory 0.1", scenario("loading-10", seed), seed)
-        as_a_full_shuffle("memory 0.5", kept(0.5, seed), seed)
+        as_a_full_shuffle("memory 0.5", kept(0.5, seed), seed, 40 if len(seeds) > 1 else 20)
         for percent, most in ((25, 0.25), (10, 0.45)) if len(seeds) > 1 else ():
             for row in orders(pair(percent, seed, start=0.5)):
                 if row["order"] in ("full shuffle", "redirect off", "width 32"):
