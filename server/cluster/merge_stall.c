@@ -11,13 +11,14 @@ void merge_stood(struct merge *merge, uint64_t passed_ns)
     }
 }
 
-/* see_paces ends a time that the job stood still, for each part: what came meanwhile would have been prepared here. */
+/* see_paces ends a time that the job stood still, for each part: what came meanwhile would have been prepared here. As
+ * long as nobody knows how long that takes, no part is slow. */
 static void see_paces(struct merge *merge)
 {
     for (size_t i = 0; i < merge->n_parts; i++) {
         struct part *part = merge->parts[i];
         double signed_s = (double)part->stood_ns / 1e9 - part->held * merge->sample_s;
-        if (part->stood_ns && part->pace && pace_saw(part->pace, signed_s))
+        if (part->stood_ns && part->pace && merge->sample_s > 0 && pace_saw(part->pace, signed_s))
             part->slow = true;
         part->stood_ns = 0;
         part->held = 0;

@@ -253,9 +253,10 @@ void at_home_deals(struct cluster *cluster, uint32_t rank);
 void at_home_check(struct cluster *cluster, uint32_t epoch);
 void at_home_check_parts(struct cluster *cluster, const struct trainer *trainer, uint64_t elsewhere, size_t n_parts);
 
-/* slow.c: runs with a slow home. slow_begin makes such a run; slow_takes is a hook of the fleet; slow_check checks what
- * became of the trainer, whose job is there yet, and has just had its last batch. */
+/* slow.c: runs with a slow home. slow_begin makes such a run; slow_core and slow_takes are hooks of the fleet;
+ * slow_check checks what became of the trainer, whose job is there yet, and has just had its last batch. */
 void slow_begin(struct cluster *cluster);
+uint64_t slow_core(const struct cluster *cluster, uint32_t node, const struct engine_action *action);
 uint64_t slow_takes(struct cluster *cluster, uint32_t node, const struct engine_action *action);
 void slow_check(struct cluster *cluster, const struct trainer *trainer);
 

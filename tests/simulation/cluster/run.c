@@ -109,6 +109,12 @@ static void draw_tight(struct cluster *cluster)
     cluster->tight_slots = TIGHT_SLOTS + (uint32_t)random_below(&rng, 8 * TIGHT_SLOTS);
 }
 
+static uint64_t core(void *ctx, uint32_t node, const struct engine_action *action)
+{
+    const struct cluster *cluster = ctx;
+    return cluster->kind == KIND_SLOW ? slow_core(cluster, node, action) : 0;
+}
+
 static void make_fleet(struct cluster *cluster, uint32_t chunk)
 {
     struct error err;
@@ -130,7 +136,7 @@ static void make_fleet(struct cluster *cluster, uint32_t chunk)
         .chunk_samples = chunk,
         .fingerprint = {(uint8_t)cluster->seed, 1},
         .sized = cluster->sized,
-        .hooks = {cluster, faults_travel, faults_again, takes, NULL, NULL, ledger_delivered, cluster_length, etcd_heard,
+        .hooks = {cluster, faults_travel, faults_again, takes, core, NULL, ledger_delivered, cluster_length, etcd_heard,
                   ledger_asked, ledger_gives, ledger_takes, spoil_deed}};
     CHECK(fleet_create(&config, &cluster->fleet, &err) == 0);
 }

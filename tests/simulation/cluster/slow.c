@@ -33,13 +33,17 @@ void slow_begin(struct cluster *cluster)
         idset_add(trainer->view, id);
 }
 
+uint64_t slow_core(const struct cluster *cluster, uint32_t node, const struct engine_action *action)
+{
+    return action->prepare.n_outputs * (node + 1 == cluster->n_nodes ? cluster->slow_times : 1) * SLOW_PREPARE_NS;
+}
+
 uint64_t slow_takes(struct cluster *cluster, uint32_t node, const struct engine_action *action)
 {
     if (action->type != ENGINE_PREPARE)
         return 0;
     uint64_t now_ns = fleet_now(cluster->fleet), *free_ns = &cluster->free_ns[node];
-    uint32_t times = node + 1 == cluster->n_nodes ? cluster->slow_times : 1;
-    *free_ns = (*free_ns > now_ns ? *free_ns : now_ns) + action->prepare.n_outputs * times * SLOW_PREPARE_NS;
+    *free_ns = (*free_ns > now_ns ? *free_ns : now_ns) + slow_core(cluster, node, action);
     return *free_ns - now_ns;
 }
 

@@ -95,7 +95,6 @@ static void test_slow(void **state)
     (void)state;
     const uint32_t least = PACE_DEVIATIONS * PACE_DEVIATIONS;
     assert_in_range(play(N, .001, false), least, least + 1);
-    assert_in_range(play(N, 0, false), least, least + 1); /* what it takes here is not known */
 }
 
 /* This node would not be faster, the job does not stand still, it lacks something that is to be prepared here, or what
@@ -104,6 +103,7 @@ static void test_not_slow(void **state)
 {
     (void)state;
     assert_int_equal(play(N, 1.1 / N, false), 0);
+    assert_int_equal(play(N, 0, false), 0); /* what it takes here is not known */
     assert_int_equal(play(0, .001, false), 0);
     assert_int_equal(play(N + 1, .001, false), 0);
     assert_int_equal(play(N, .001, true), 0);
