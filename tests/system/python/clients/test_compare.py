@@ -71,9 +71,16 @@ class Compare(Case):
         self.assertEqual(self.made(), [])
 
     def test_stopped(self):
-        """SIGTERM and Ctrl-C end it in any step: no folder and no process stays, and the exit status says so."""
+        """SIGTERM and Ctrl-C end it in any step: no folder and no process stays, and the exit status says so. Its
+        larderd never answers, so that the second step is not over before."""
+        silent = os.path.join(self.folder, "silent")
+        with open(silent, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nexec tail -f {shlex.quote(silent)}\n")
+        os.chmod(silent, 0o755)
         for number, step, epochs in ((signal.SIGTERM, "step 1 of 2", "1000"), (signal.SIGINT, "step 2 of 2", "1")):
-            with subprocess.Popen(**self.asked(["--jobs", "1", "--epochs", epochs], PACKAGE)) as done:
+            asked = self.asked(["--jobs", "1", "--epochs", epochs], PACKAGE)
+            asked["env"]["LARDERD"] = silent
+            with subprocess.Popen(**asked) as done:
                 self.addCleanup(done.kill)
                 said = ""
                 while step not in said:
