@@ -79,6 +79,8 @@ METRIC(ENGINE_STEP_LONGEST, METRIC_GAUGE, "larder_engine_step_longest_seconds",
        "The longest step of the engine since the daemon started.", NULL)
 
 /* group: memory */
+METRIC(SAMPLES_BUDGET, METRIC_GAUGE, "larder_samples_budget_bytes", "Budget for prepared and encoded samples together.",
+       NULL)
 METRIC(ARENA_BUDGET, METRIC_GAUGE, "larder_arena_budget_bytes", "The most that the arena may take.", NULL)
 METRIC(ARENA_RESERVED, METRIC_GAUGE, "larder_arena_reserved_bytes",
        "Memory that the arena takes at the moment; it grows by need.", NULL)
@@ -86,7 +88,8 @@ METRIC(ARENA_USED, METRIC_GAUGE, "larder_arena_used_bytes",
        "Arena bytes that hold instances. A full arena is no fault: it is cache.", NULL)
 METRIC(ARENA_PINNED, METRIC_GAUGE, "larder_arena_pinned_bytes",
        "Arena bytes that nobody may evict: planned, being prepared, or held by clients.", NULL)
-METRIC(ENCODED_BUDGET, METRIC_GAUGE, "larder_encoded_budget_bytes", "Budget for encoded samples in memory.", NULL)
+METRIC(ENCODED_BUDGET, METRIC_GAUGE, "larder_encoded_budget_bytes",
+       "Budget for encoded samples in memory. Room moves between it and prepared samples (memory.samples).", NULL)
 METRIC(ENCODED_USED, METRIC_GAUGE, "larder_encoded_used_bytes", "Encoded samples in memory, loads in flight included.",
        NULL)
 METRIC(ENCODED_DECODED, METRIC_GAUGE, "larder_encoded_decoded_bytes",

@@ -140,7 +140,7 @@ static int open_storage(struct daemon *daemon, struct error *err)
     if (*config->checkpoint_dir)
         snprintf(curves, sizeof curves, "%s/storage-curves", config->checkpoint_dir);
     struct origins_config origins = {.n_classes = config->n_storage,
-                                     .behind_bytes = config_behind_bytes(config->encoded_bytes),
+                                     .behind_bytes = config_behind_bytes(config_sure_bytes(config)),
                                      .scans_max = (uint32_t)config->scans_max,
                                      .curves = *curves ? curves : NULL};
     for (uint32_t i = 0; i < config->n_storage; i++) {
@@ -183,10 +183,11 @@ static struct engine_config engine_of(const struct daemon *daemon, uint64_t boot
                                   .bad_share = config->bad_max.share,
                                   .room_timeout_ns = ROOM_TIMEOUT_NS,
                                   .job_quota_bytes = (uint64_t)((double)bytes * config->job_quota_share),
-                                  .encoded_bytes = config->encoded_bytes,
+                                  .encoded_bytes = config_sure_bytes(config),
+                                  .lent_bytes = config_lent_bytes(config),
                                   .decoded = config->decoded == CONFIG_DECODED_AUTO,
                                   .instance_bytes = ENGINE_INSTANCE_BYTES,
-                                  .slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes),
+                                  .slot_least = engine_slot_least(config->arena_bytes, config_sure_bytes(config)),
                                   .ahead_window_ns = AHEAD_WINDOW_NS,
                                   .inflight_loads = reads * TASKS_PER_THREAD * CHUNK_SAMPLES * READS_SHARES,
                                   .redirect_width = config->redirect_width == CONFIG_WIDTH_HALF

@@ -39,8 +39,9 @@ struct edges {
 };
 
 /* The settings that `larder explain` and `larder doctor` ask to change. */
-static const char *const advised[STATUS_PLACES_MAX] = {"memory.arena",    "memory.encoded",  "memory.scratch",
-                                                       "threads.workers", "threads.loaders", "jobs.quota"};
+static const char *const advised[STATUS_PLACES_MAX] = {"memory.samples", "memory.arena",    "memory.encoded",
+                                                       "memory.scratch", "threads.workers", "threads.loaders",
+                                                       "jobs.quota"};
 
 /* ── what the daemon tells, in the control's and HTTP's threads ── */
 
@@ -127,7 +128,8 @@ void edges_snapshot(void *ctx, struct daemon_status *status)
     status->sessions = sessions.connections;
     status->datasets = catalog.datasets;
     status->arena_budget_bytes = edges->of.arena_bytes;
-    status->encoded_budget_bytes = edges->of.config->encoded_bytes;
+    status->samples_budget_bytes = edges->of.arena_bytes + config_sure_bytes(edges->of.config);
+    status->room_moves = config_lent_bytes(edges->of.config) > 0;
     status->columns_bytes = dataset_columns_bytes();
     status->catalogs.budget_bytes = edges->of.config->catalogs_bytes;
     status->catalogs.samples_bytes = catalog.samples_bytes;

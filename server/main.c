@@ -331,7 +331,7 @@ static int serve(const struct options *options)
     if (log_start())
         log_warn("msg=\"no thread for the log: whoever logs waits for standard error\"");
     prepare_init();
-    blocks_keep(config->encoded_bytes);
+    blocks_keep(config_sure_bytes(config) + config_lent_bytes(config));
     int status = EXIT_FAILED, signals = signalfd(-1, &stop, SFD_CLOEXEC);
     int code = signals < 0 ? error_set(&err, LARDER_EIO, "signalfd: %s", strerror(errno)) : 0;
     struct ending *ending = code ? NULL : ending_create(signals, forsake, &served);

@@ -86,12 +86,13 @@ struct cli_state {
 #define CLI_WAITS 0.1 /* the part of the time from which on a job waits; what is less is not worth a change */
 
 /* jobs.c, pure. cli_state_of judges the job; before: its row in the earlier status, or NULL. cli_elapsed_s returns
- * the seconds between two statuses; 0: they are of two daemons. cli_find_job returns the job with that name; NULL:
- * there is none. cli_worst_stall returns what the job's present clients stood still for longest ("load", "prepare",
- * "room" or "rank"), and in *all the fraction of the time, 0 to 1, that they stood still for any of these.
- * cli_jobs_print writes the jobs as a table. */
+ * the seconds between two statuses; 0: they are of two daemons. cli_budgets returns the bytes of all budgets.
+ * cli_find_job returns the job with that name; NULL: there is none. cli_worst_stall returns what the job's present
+ * clients stood still for longest ("load", "prepare", "room" or "rank"), and in *all the fraction of the time, 0 to 1,
+ * that they stood still for any of these. cli_jobs_print writes the jobs as a table. */
 struct cli_state cli_state_of(const json_t *job, const json_t *before, double elapsed_s);
 double cli_elapsed_s(const json_t *now, const json_t *before);
+double cli_budgets(const json_t *status);
 const json_t *cli_find_job(const json_t *status, const char *name);
 const char *cli_worst_stall(const json_t *job, const json_t *before, double elapsed_s, double *all);
 void cli_jobs_print(const json_t *status, const json_t *before, bool color, FILE *out);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/cli/cells.h"
+#include "client/cli/cli.h"
 #include "common/library.h"
 
 #define FDS_LEAST 1024 /* descriptors that some hundred clients and readers may need */
@@ -56,18 +57,16 @@ static void judge_version(const json_t *status, struct doctor_report *report)
 static void judge_memory(const json_t *status, const struct cli_machine *machine, struct doctor_report *report)
 {
     char a[CELL_BYTES], b[CELL_BYTES];
-    double budgets = cells_number(cells_at(status, "memory", "arena", "budget_bytes")) +
-                     cells_number(cells_at(status, "memory", "encoded", "budget_bytes")) +
-                     cells_number(cells_at(status, "memory", "scratch", "budget_bytes"));
+    double budgets = cli_budgets(status);
     bool limited = machine->limit_bytes && (machine->limit_bytes < machine->memory_bytes || !machine->memory_bytes);
     double limit = (double)(limited ? machine->limit_bytes : machine->memory_bytes);
     if (limit == 0)
         doctor_find(report, "memory", DOCTOR_UNKNOWN, NULL, "how much memory there is cannot be read");
     else
         doctor_find(report, "memory", budgets <= MEMORY_FULL * limit ? DOCTOR_GOOD : DOCTOR_BAD,
-                    limited ? "lower memory.arena or memory.encoded, or raise the cgroup's limit, before the kernel "
+                    limited ? "lower memory.samples, or raise the cgroup's limit, before the kernel "
                               "kills larderd"
-                            : "lower memory.arena or memory.encoded before the kernel kills larderd",
+                            : "lower memory.samples before the kernel kills larderd",
                     "larderd's budgets are %s; %s %s", cells_bytes(budgets, a),
                     limited ? "its cgroup may have" : "the machine has", cells_bytes(limit, b));
 }
@@ -81,7 +80,7 @@ static void judge_cache(const struct cli_machine *machine, struct doctor_report 
     else
         doctor_find(report, "page cache", available >= CACHE_LEAST * all ? DOCTOR_GOOD : DOCTOR_BAD,
                     "files have no memory, so they are read from storage every time: end programs that take much, or "
-                    "lower memory.arena or memory.encoded",
+                    "lower memory.samples",
                     "it holds %s of files, and %s of memory is available",
                     cells_bytes((double)machine->page_cache_bytes, a), cells_bytes(available, b));
 }

@@ -17,7 +17,7 @@
 #define ROUNDING 1e-6
 #define WAITS_MOST 0.95 /* what is left of the time from there on is too little to judge by */
 
-enum { RATES_BYTES = 160 };
+enum { RATES_BYTES = 160, RAISE_BYTES = 80 };
 
 /* The job's measurements over the time between the two statuses. 0: not known. */
 struct measured {
@@ -52,12 +52,9 @@ static double cores_of(const struct cli_machine *machine)
 static double spare_of(const struct explain_facts *facts)
 {
     const struct cli_machine *machine = &facts->machine_now;
-    const char *const budgets[] = {"arena", "encoded", "scratch"};
-    double spare = machine->available_bytes ? (double)machine->available_bytes / 2 : INFINITY, taken = 0;
-    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++)
-        taken += cells_number(cells_at(facts->now, "memory", budgets[i], "budget_bytes"));
+    double spare = machine->available_bytes ? (double)machine->available_bytes / 2 : INFINITY;
     if (machine->limit_bytes)
-        spare = fmin(spare, MEMORY_FULL * (double)machine->limit_bytes - taken);
+        spare = fmin(spare, MEMORY_FULL * (double)machine->limit_bytes - cli_budgets(facts->now));
     return spare;
 }
 
@@ -375,17 +372,32 @@ static double look_ahead_of(const struct explain_facts *facts)
     return ahead > cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes")) ? ahead : 0;
 }
 
+/* raise_encoded says which setting gives encoded samples so many bytes. */
+static const char *raise_encoded(const struct explain_facts *facts, double wanted, char buf[RAISE_BYTES])
+{
+    char a[CELL_BYTES], b[CELL_BYTES];
+    double from = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes")), to = wanted;
+    bool moves = json_is_true(cells_at(facts->now, "memory", "samples", "moves"));
+    if (moves) {
+        to += cells_number(cells_at(facts->now, "memory", "samples", "budget_bytes")) - from;
+        from = cells_number(cells_at(facts->now, "memory", "samples", "budget_bytes"));
+    }
+    snprintf(buf, RAISE_BYTES, "raise memory.%s from %s to %s", moves ? "samples" : "encoded", cells_bytes(from, a),
+             cells_bytes(to, b));
+    return buf;
+}
+
 /* say_room is of a job that waits for reads, which wait for room. */
 static void say_room(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES];
+    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES], raised[RAISE_BYTES];
     double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
     double ahead = look_ahead_of(facts), wanted = rounded_up(2 * ahead);
     out->cause = "encoded";
     SAY(out->why, "%s waits for its files to be read: reads wait for room in encoded memory",
         explain_name(m->job, name));
     if (wanted - budget < m->spare_bytes)
-        SAY(out->change, "raise memory.encoded from %s to %s", cells_bytes(budget, a), cells_bytes(wanted, b));
+        SAY(out->change, "%s", raise_encoded(facts, wanted, raised));
     else
         SAY(out->change, "lower prefetch, or batch_size: there is no memory for %s", cells_bytes(wanted, b));
     SAY(out->figure, "jobs look %s ahead, and encoded memory has %s", cells_bytes(ahead, a), cells_bytes(budget, b));
@@ -393,7 +405,7 @@ static void say_room(const struct measured *m, const struct explain_facts *facts
 
 static void say_source(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES], a[CELL_BYTES], b[CELL_BYTES], rates[RATES_BYTES];
+    char name[CELL_BYTES], raised[RAISE_BYTES], rates[RATES_BYTES];
     double loaded = cells_number(cells_at(facts->now, "samples", "loaded", NULL));
     double each = loaded > 0 ? cells_number(cells_at(facts->now, "samples", "loaded_bytes", NULL)) / loaded : 0;
     double all = rounded_up(1.05 * each * cells_field(m->job, "view_samples"));
@@ -408,9 +420,8 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
     SAY(out->why, "%s waits for its files to be read: its storage is slower than its training",
         explain_name(m->job, name));
     if (again && all > budget && all - budget < m->spare_bytes)
-        SAY(out->change,
-            "raise memory.encoded from %s to %s: then each file is read once, and not again in every epoch",
-            cells_bytes(budget, a), cells_bytes(all, b));
+        SAY(out->change, "%s: then each file is read once, and not again in every epoch",
+            raise_encoded(facts, all, raised));
     else if (m->loaders > 0 && most > m->loaders && lets_all_read(facts, reads))
         SAY(out->change,
             "raise threads.loaders from %.0f to %.0f: more reads at once, where the storage can serve them", m->loaders,
@@ -423,8 +434,9 @@ static void say_source(const struct measured *m, const struct explain_facts *fac
         reads, rates_text(m, rates));
 }
 
-/* encoded_for_forms returns the memory.encoded with which all images of the job's may stay decoded, if there is memory
- * for it. 0: there is none, or nothing is decoded in memory, so that nobody knows what that takes, or would be kept. */
+/* encoded_for_forms returns the memory for encoded samples with which all images of the job's may stay decoded, if
+ * there is memory for it. 0: there is none, or nothing is decoded in memory, so that nobody knows what that takes, or
+ * would be kept. */
 static double encoded_for_forms(const struct measured *m, const struct explain_facts *facts)
 {
     double forms = cells_number(cells_at(facts->now, "memory", "encoded", "decoded_samples"));
@@ -465,8 +477,7 @@ static void say_crowd(const struct measured *m, struct explanation *out)
 
 static void say_cores(const struct measured *m, const struct explain_facts *facts, struct explanation *out)
 {
-    char name[CELL_BYTES], rates[RATES_BYTES], a[CELL_BYTES], b[CELL_BYTES], held[64] = "", got[128] = "";
-    double budget = cells_number(cells_at(facts->now, "memory", "encoded", "budget_bytes"));
+    char name[CELL_BYTES], rates[RATES_BYTES], raised[RAISE_BYTES], held[64] = "", got[128] = "";
     double forms = cells_number(cells_at(facts->now, "memory", "encoded", "decoded_samples"));
     double for_forms = encoded_for_forms(m, facts);
     double needs = cores_needed(m, m->cores);
@@ -479,10 +490,8 @@ static void say_cores(const struct measured *m, const struct explain_facts *fact
         SAY(out->change, "raise threads.workers from %.0f to %.0f, as many as %s", m->workers,
             fmin(m->cores, THREADS_MAX), limited ? "its cgroup may use cores" : "there are cores");
     else if (for_forms > 0)
-        SAY(out->change,
-            "raise memory.encoded from %s to %s: then its images stay there decoded, and are not read and decoded "
-            "again in every epoch",
-            cells_bytes(budget, a), cells_bytes(for_forms, b));
+        SAY(out->change, "%s: then its images stay there decoded, and are not read and decoded again in every epoch",
+            raise_encoded(facts, for_forms, raised));
     else if (m->workers == 0)
         SAY(out->change, "as many threads.workers as there are cores");
     else if (needs > m->cores && m->cores > 0)

@@ -7,6 +7,16 @@
 #define NAME_COLUMNS 24
 #define SILENT_S 10.0 /* a script that holds a batch for as long, and for four steps, has stopped asking */
 
+double cli_budgets(const json_t *status)
+{
+    const json_t *samples = cells_at(status, "memory", "samples", "budget_bytes");
+    double scratch = cells_number(cells_at(status, "memory", "scratch", "budget_bytes"));
+    if (samples)
+        return cells_number(samples) + scratch;
+    return cells_number(cells_at(status, "memory", "arena", "budget_bytes")) +
+           cells_number(cells_at(status, "memory", "encoded", "budget_bytes")) + scratch;
+}
+
 double cli_elapsed_s(const json_t *now, const json_t *before)
 {
     bool same = cells_number(cells_at(now, "daemon", "pid", NULL)) ==

@@ -22,6 +22,12 @@ static int set_least(struct config *config, const struct config_row *row, const 
     return config_value_set(config, row, (struct config_scalar){.text = text}, machine, err);
 }
 
+/* arena_part returns how much of the memory for samples the arena may have by default. */
+static uint64_t arena_part(uint64_t samples_bytes)
+{
+    return samples_bytes - samples_bytes * 2 / 7;
+}
+
 /* set_defaults reads the table's defaults. A default share of the memory is also at most twice that share of the free
  * memory: a machine that others already use must not begin to swap because of a daemon that nobody has configured. */
 static int set_defaults(struct config *config, const struct config_machine *machine, struct error *err)
@@ -39,6 +45,9 @@ static int set_defaults(struct config *config, const struct config_machine *mach
         if (rc)
             return error_prefix(err, rc, "%s (its default; give a size in a configuration file)", row->key_path);
     }
+    config->encoded_alone = config->samples_bytes - arena_part(config->samples_bytes);
+    if (config->encoded_alone < CONFIG_MIB)
+        config->encoded_alone = CONFIG_MIB;
     return 0;
 }
 
@@ -104,7 +113,7 @@ static void find_checkpoint_dir(struct config *config)
 static int fit_scratch(struct config *config, const struct config_machine *machine, struct error *err)
 {
     char scratch[32], memory[32];
-    uint64_t room = machine->memory_bytes - config->arena_bytes - config->encoded_bytes;
+    uint64_t room = machine->memory_bytes - config->samples_bytes;
     if (room < CONFIG_SCRATCH_MIN)
         room = CONFIG_SCRATCH_MIN;
     if (config->scratch_bytes <= room)
@@ -116,27 +125,64 @@ static int fit_scratch(struct config *config, const struct config_machine *machi
     config_bytes_print(config->scratch_bytes, scratch, sizeof scratch);
     config_bytes_print(machine->memory_bytes, memory, sizeof memory);
     return config_fail_setting(config, SETTING_scratch_bytes, err, LARDER_EINVAL,
-                               "memory.scratch (%s), memory.arena and memory.encoded together are more than the %s of "
-                               "memory this machine (or cgroup) has: make one smaller",
+                               "memory.scratch (%s) and memory.samples (memory.arena and memory.encoded) together are "
+                               "more than the %s of memory this machine (or cgroup) has: make one smaller",
                                scratch, memory);
+}
+
+static bool is_own(const struct config *config, enum config_setting setting)
+{
+    return config->source[setting] != CONFIG_FROM_DEFAULT;
+}
+
+uint64_t config_sure_bytes(const struct config *config)
+{
+    uint64_t left = config->samples_bytes - config->arena_bytes;
+    return config->encoded_bytes < left ? config->encoded_bytes : left;
+}
+
+uint64_t config_lent_bytes(const struct config *config)
+{
+    uint64_t most = config->encoded_bytes < config->samples_bytes ? config->encoded_bytes : config->samples_bytes;
+    return most - config_sure_bytes(config);
+}
+
+/* share_memory works out the three sizes of memory for samples from those of them that were asked for, and checks them
+ * against each other. */
+static int share_memory(struct config *config, const struct config_machine *machine, struct error *err)
+{
+    char arena[32], encoded[32], samples[32], memory[32];
+    bool arena_own = is_own(config, SETTING_arena_bytes), encoded_own = is_own(config, SETTING_encoded_bytes);
+    bool samples_own = is_own(config, SETTING_samples_bytes);
+    uint64_t beside = encoded_own ? config->encoded_bytes : config->encoded_alone;
+    if (samples_own && !arena_own)
+        config->arena_bytes = arena_part(config->samples_bytes);
+    if (!samples_own)
+        config->samples_bytes = config->arena_bytes + beside;
+    if (!encoded_own)
+        config->encoded_bytes = config->samples_bytes;
+    config_bytes_print(config->arena_bytes, arena, sizeof arena);
+    config_bytes_print(beside, encoded, sizeof encoded);
+    config_bytes_print(config->samples_bytes, samples, sizeof samples);
+    config_bytes_print(machine->memory_bytes, memory, sizeof memory);
+    if (config->samples_bytes > machine->memory_bytes)
+        return config_fail_setting(config, arena_own ? SETTING_arena_bytes : SETTING_encoded_bytes, err, LARDER_EINVAL,
+                                   "memory.arena (%s) and memory.encoded (%s) together are more than the %s of memory "
+                                   "this machine (or cgroup) has: make one smaller",
+                                   arena, encoded, memory);
+    if (config->samples_bytes < config->arena_bytes + CONFIG_MIB)
+        return config_fail_setting(config, SETTING_arena_bytes, err, LARDER_EINVAL,
+                                   "memory.arena (%s) leaves less than 1 MiB of memory.samples (%s) for samples as "
+                                   "they lie on disk: make it smaller, or memory.samples larger",
+                                   arena, samples);
+    return 0;
 }
 
 /* finish fills in what `auto` and 0 stand for, and checks settings against each other. A second run changes nothing. */
 static int finish(struct config *config, const struct config_machine *machine, struct error *err)
 {
-    char arena[32], encoded[32], memory[32];
-    if (config->arena_bytes + config->encoded_bytes > machine->memory_bytes) {
-        config_bytes_print(config->arena_bytes, arena, sizeof arena);
-        config_bytes_print(config->encoded_bytes, encoded, sizeof encoded);
-        config_bytes_print(machine->memory_bytes, memory, sizeof memory);
-        return config_fail_setting(
-            config, config->source[SETTING_arena_bytes] ? SETTING_arena_bytes : SETTING_encoded_bytes, err,
-            LARDER_EINVAL,
-            "memory.arena (%s) and memory.encoded (%s) together are more than the %s of memory this machine (or "
-            "cgroup) has: make one smaller",
-            arena, encoded, memory);
-    }
-    int rc = fit_scratch(config, machine, err);
+    int rc = share_memory(config, machine, err);
+    rc = rc ? rc : fit_scratch(config, machine, err);
     if (rc)
         return rc;
     if (config->workers == 0)

@@ -125,6 +125,7 @@ struct config {
     /* After loading no path is NULL. checkpoint_dir, metrics_socket and cluster_bundle are empty for `none`. workers is
      * the number of cores for 0. */
     bool metrics_socket_auto; /* metrics_socket follows socket_path */
+    uint64_t encoded_alone;   /* what encoded samples have beside an arena whose size was asked for */
     /* In a cluster neither cluster_node nor cluster_advertise is empty. Alone (cluster_name is empty) the cluster's
      * settings mean nothing. A list without texts is NULL. */
     bool cluster_advertise_auto; /* cluster_advertise follows cluster_listen */
@@ -174,6 +175,11 @@ int config_encoded_read(const char *text, const struct config_machine *machine, 
 bool config_roots_allow(const struct config *config, const char *resolved);
 /* config_roots_tell writes the roots, with commas, into buf, as far as there is room. */
 void config_roots_tell(const struct config *config, char *buf, size_t cap);
+
+/* config_sure_bytes returns what encoded samples have of memory.samples when the arena has all that it may;
+ * config_lent_bytes how much of what the arena may have is theirs while it does not need it. */
+uint64_t config_sure_bytes(const struct config *config);
+uint64_t config_lent_bytes(const struct config *config);
 
 /* config_behind_bytes returns how many bytes of samples may wait to be written to a storage class: half of what encoded
  * samples may take, from 4 to 64 MiB. So the chunks of two reads that end together find room. */

@@ -19,15 +19,19 @@ SETTING(PATH, socket_path, "socket", "path", "auto", "absolute path or auto", 1,
         "Where training scripts connect. auto: $LARDER_SOCKET, else larder/larder.sock in $XDG_RUNTIME_DIR, else in "
         "/run, else in /tmp/larder-UID, the first that this user can use (docs/reference/install.md). The control "
         "socket is the same path with .control at its end.")
-SETTING(
-    BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
-    "The most memory for prepared samples, shared with the training scripts. It is reserved by need. A percentage is "
-    "of the machine's memory or the cgroup's limit, whichever is less; the default is also never more than half of "
-    "what is free at the start.")
-SETTING(BYTES, encoded_bytes, "memory", "encoded", "10%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
-        "Memory for samples as they lie on disk (encoded), loads in flight and the bookkeeping of prepared samples "
-        "(256 bytes each) included. When it has room for all that jobs of one pipeline want, each file is read once "
-        "for all epochs.")
+SETTING(BYTES, samples_bytes, "memory", "samples", "35%", "size or % of memory", 2 * CONFIG_MIB, CONFIG_MEMORY_MAX,
+        "Memory for samples in all forms. Prepared ones begin with five sevenths of it, and room moves to what saves "
+        "more of what jobs wait for, preparing or reading. A percentage is of the machine's memory or the cgroup's "
+        "limit, whichever is less; the default is also never more than 70 % of what is free at the start. Where it is "
+        "not set it is what memory.arena and memory.encoded say together.")
+SETTING(BYTES, arena_bytes, "memory", "arena", "25%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
+        "The most of memory.samples for prepared samples, shared with the training scripts. It is reserved by need. "
+        "The default is five sevenths of memory.samples.")
+SETTING(BYTES, encoded_bytes, "memory", "encoded", "35%", "size or % of memory", 1 * CONFIG_MIB, CONFIG_MEMORY_MAX,
+        "The most of memory.samples for samples as they lie on disk (encoded) and decoded ones, loads in flight and "
+        "the bookkeeping of prepared samples (256 bytes each) included. They always have what memory.arena leaves. The "
+        "default is all. When it has room for all that jobs of one pipeline want, each file is read once for all "
+        "epochs.")
 SETTING(CHOICE, decoded, "memory", "decoded", "auto", "auto|never", 0, 1,
         "Whether samples may stand in encoded memory decoded, so that they are not decoded again for each epoch. auto: "
         "in what is free of encoded memory, and will not be needed soon for samples as they lie on disk.")

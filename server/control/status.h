@@ -15,7 +15,8 @@
  *             another sample served, by the level that had it),
  *             delivered_from {prepared, encoded, read} (samples delivered, by where memory had them when they
  *             were planned), bad {reason: count}, prepare_s (seconds that threads have prepared)
- *   memory    arena {budget_bytes, reserved_bytes (memory taken at the moment), used_bytes, pinned_bytes,
+ *   memory    samples {budget_bytes (of the next two together), moves (room moves between them)},
+ *             arena {budget_bytes, reserved_bytes (memory taken at the moment), used_bytes, pinned_bytes,
  *             quota_bytes}, encoded {budget_bytes, used_bytes, decoded_bytes, decoded_samples (of which the
  *             decoded forms are in memory), look_ahead_bytes}, scratch {budget_bytes, used_bytes,
  *             waiting (threads), waits (images)}, evicted {prepared, encoded}, history {budget_bytes} (what the daemon
@@ -153,7 +154,7 @@ struct status_settings {
     uint32_t classes;          /* storage classes; those that were left out are not in the status's storage */
 };
 
-#define STATUS_PLACES_MAX 6
+#define STATUS_PLACES_MAX 7
 #define STATUS_PLACE_BYTES 256
 
 /* Where a setting stands, such as "in /etc/larder/larder.yaml:3". */
@@ -257,7 +258,8 @@ struct daemon_status {
     const struct status_place *places; /* live as long as the daemon */
     uint32_t n_places;
     uint32_t sessions, datasets;
-    uint64_t arena_budget_bytes, encoded_budget_bytes;
+    uint64_t arena_budget_bytes, samples_budget_bytes; /* the second with what encoded samples have beside the first */
+    bool room_moves;
     uint64_t history_bytes; /* memory of what the daemon remembers, at most, and of its last statuses */
     uint64_t columns_bytes; /* memory of the datasets' columns */
     struct {

@@ -104,13 +104,15 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
 {
     const struct engine_totals *totals = &status->totals;
     json_t *memory = json_object(), *arena = json_object(), *encoded = json_object(), *evicted = json_object(),
-           *scratch = json_object();
+           *scratch = json_object(), *samples = json_object();
+    put(samples, "budget_bytes", count(status->samples_budget_bytes), failed);
+    put(samples, "moves", json_boolean(status->room_moves), failed);
     put(arena, "budget_bytes", count(status->arena_budget_bytes), failed);
     put(arena, "reserved_bytes", count(totals->arena.reserved_bytes), failed);
     put(arena, "used_bytes", count(totals->arena.used_bytes), failed);
     put(arena, "pinned_bytes", count(totals->arena.pinned_bytes), failed);
     put(arena, "quota_bytes", count(totals->arena.quota_bytes), failed);
-    put(encoded, "budget_bytes", count(status->encoded_budget_bytes), failed);
+    put(encoded, "budget_bytes", count(totals->encoded.budget_bytes), failed);
     put(encoded, "used_bytes", count(totals->encoded.used_bytes), failed);
     put(encoded, "decoded_bytes", count(totals->encoded.form_bytes), failed);
     put(encoded, "decoded_samples", count(totals->encoded.forms), failed);
@@ -121,6 +123,7 @@ static json_t *memory_json(const struct daemon_status *status, bool *failed)
     put(scratch, "waits", count(status->scratch.waits), failed);
     put(evicted, "prepared", count(totals->counts.evicted_prepared), failed);
     put(evicted, "encoded", count(totals->counts.evicted_encoded), failed);
+    put(memory, "samples", samples, failed);
     put(memory, "arena", arena, failed);
     put(memory, "encoded", encoded, failed);
     put(memory, "scratch", scratch, failed);

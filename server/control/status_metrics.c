@@ -67,10 +67,11 @@ static void put_memory(struct metrics *metrics, const struct daemon_status *stat
 {
     const struct engine_totals *totals = &status->totals;
     put(metrics, METRIC_ARENA_BUDGET, (double)status->arena_budget_bytes);
+    put(metrics, METRIC_SAMPLES_BUDGET, (double)status->samples_budget_bytes);
     put(metrics, METRIC_ARENA_RESERVED, (double)totals->arena.reserved_bytes);
     put(metrics, METRIC_ARENA_USED, (double)totals->arena.used_bytes);
     put(metrics, METRIC_ARENA_PINNED, (double)totals->arena.pinned_bytes);
-    put(metrics, METRIC_ENCODED_BUDGET, (double)status->encoded_budget_bytes);
+    put(metrics, METRIC_ENCODED_BUDGET, (double)totals->encoded.budget_bytes);
     put(metrics, METRIC_ENCODED_USED, (double)totals->encoded.used_bytes);
     put(metrics, METRIC_ENCODED_DECODED, (double)totals->encoded.form_bytes);
     put(metrics, METRIC_ENCODED_DECODED_SAMPLES, (double)totals->encoded.forms);

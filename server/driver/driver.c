@@ -417,8 +417,10 @@ int driver_start(struct driver *driver, struct session *session, struct workers 
     driver->workers = workers;
     driver->registrar = registrar;
     governor_live_attach(driver->governor, workers);
-    struct reserver_config reserver = {
-        .arena = driver->config.arena, .inbox = driver->config.inbox, .root = driver->config.memory_root};
+    struct reserver_config reserver = {.arena = driver->config.arena,
+                                       .inbox = driver->config.inbox,
+                                       .engine = &driver->config.engine,
+                                       .root = driver->config.memory_root};
     int code = driver->config.arena ? reserver_start(&reserver, &driver->reserve.reserver, err) : 0;
     if (code)
         return code;

@@ -28,12 +28,14 @@ static void log_shortened(const struct driver *driver, const struct registration
  * reads wait for room, and each brings fewer samples of its chunk. A further line comes only when more is missing. */
 static void log_short_reads(struct driver *driver, uint64_t needed_bytes)
 {
-    uint64_t budget_bytes = driver->config.engine.encoded_bytes;
+    const struct engine_config *engine = &driver->config.engine;
+    uint64_t budget_bytes = engine->encoded_bytes;
+    uint64_t raised_bytes = needed_bytes + (engine->lent_bytes ? engine->arena_bytes : 0);
     if (needed_bytes > budget_bytes && needed_bytes > driver->short_told_bytes)
         log_warn_limited("msg=\"encoded memory of %llu MiB is less than what the jobs look ahead, %llu MiB: reads wait "
-                         "for room and bring fewer samples each; raise memory.encoded to %llu MiB, or lower prefetch\"",
+                         "for room and bring fewer samples each; raise memory.%s to %llu MiB, or lower prefetch\"",
                          (unsigned long long)(budget_bytes >> 20), (unsigned long long)(needed_bytes >> 20),
-                         (unsigned long long)(needed_bytes >> 20) + 1);
+                         engine->lent_bytes ? "samples" : "encoded", (unsigned long long)(raised_bytes >> 20) + 1);
     if (needed_bytes <= budget_bytes)
         driver->short_told_bytes = 0;
     else if (needed_bytes > driver->short_told_bytes)
@@ -49,8 +51,9 @@ static void log_small_slots(const struct driver *driver, const struct registrati
     if (engine_slot_bytes(config, slot_bytes) < 2 * slot_bytes)
         return;
     log_info("msg=\"prepared samples of %llu bytes take %llu of the arena each, because their bookkeeping counts "
-             "against memory.encoded: raise it to have more of them in memory\" job=\"%s\"",
-             (unsigned long long)slot_bytes, (unsigned long long)engine_slot_bytes(config, slot_bytes), reg->name);
+             "against memory.%s: raise it to have more of them in memory\" job=\"%s\"",
+             (unsigned long long)slot_bytes, (unsigned long long)engine_slot_bytes(config, slot_bytes),
+             config->lent_bytes ? "samples" : "encoded", reg->name);
 }
 
 static void job_added(struct driver *driver, const struct engine_action *action)
@@ -116,7 +119,11 @@ static void log_beyond(struct driver *driver, const struct dataset *dataset, sam
     uint32_t index;
     char text[192];
     snprintf(text, sizeof text,
-             "the file is larger than all %llu MiB of memory.encoded: raise memory.encoded, or leave the file out",
+             driver->config.engine.lent_bytes
+                 ? "the file is larger than the %llu MiB that files have of memory.samples at all times: raise "
+                   "memory.samples, or leave the file out"
+                 : "the file is larger than all %llu MiB of memory.encoded: raise memory.encoded, or leave the file "
+                   "out",
              (unsigned long long)(driver->config.engine.encoded_bytes >> 20));
     driver_note_beyond(driver, id, xstrdup(text));
     if (dataset_index(dataset, id, &index))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cache/memory/memory_free.h"
+#include "common/blocks.h"
 #include "common/check.h"
 #include "common/log.h"
 #include "common/thread.h"
@@ -44,11 +45,20 @@ static void answer(struct reserver *reserver, struct inbox_message message)
     CHECK(mailbox_push(reserver->config.inbox, &message) == 0); /* the inbox outlives this thread */
 }
 
+/* leave_room has memory of blocks that nobody uses any more go, which the arena takes when it has `arena_bytes`. */
+static void leave_room(const struct reserver *reserver, uint64_t arena_bytes)
+{
+    const struct engine_config *engine = reserver->config.engine;
+    uint64_t left = engine->arena_bytes > arena_bytes ? engine->arena_bytes - arena_bytes : 0;
+    blocks_keep(engine->encoded_bytes + (left < engine->lent_bytes ? left : engine->lent_bytes));
+}
+
 static void reserve(struct reserver *reserver, const struct request *request)
 {
     struct error err;
     uint64_t got, from = request->from, room = request->to - from;
     uint64_t to = from + (room < PIECE_BYTES ? room : PIECE_BYTES);
+    leave_room(reserver, to > reserver->reserved_bytes ? to : reserver->reserved_bytes);
     int code = arena_reserve(reserver->config.arena, from, to, &got, &err);
     if (code && !reserver->told)
         log_warn("msg=\"the arena cannot grow: jobs go on with what there is, and it is tried again\" arena_mib=%llu "
@@ -71,6 +81,7 @@ static void give_back(struct reserver *reserver, const struct request *request)
                          (unsigned long long)(request->from >> 20));
     if (request->from < reserver->reserved_bytes)
         reserver->reserved_bytes = request->from;
+    leave_room(reserver, reserver->reserved_bytes);
 }
 
 /* look tells the engine's thread when memory is short. */

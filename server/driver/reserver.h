@@ -9,12 +9,14 @@
 
 #include "cache/memory/arena.h"
 #include "common/mailbox.h"
+#include "server/engine/events.h"
 
 struct reserver;
 
 struct reserver_config {
-    struct arena *arena; /* borrowed, both of these */
+    struct arena *arena; /* borrowed, all three of these */
     struct mailbox *inbox;
+    const struct engine_config *engine; /* budgets: what the arena does not have, blocks may keep (common/blocks.h) */
     const char *root; /* put before the paths that tell how much memory is free, and short; "" outside tests */
 };
 

@@ -65,40 +65,60 @@ void encoded_free(struct encoded_store *store, uint32_t index, bool evicted)
     encoded_drop(store, index);
 }
 
-/* beside_records returns the bytes of the budget left beside the records of `instances` instances. */
-static uint64_t beside_records(const struct encoded_store *store, uint64_t instances)
+/* records returns the bytes that the records of `instances` instances take of the budget. */
+static uint64_t records(const struct encoded_store *store, uint64_t instances)
 {
-    uint64_t all = store->env->config.encoded_bytes, most = all / ENGINE_RECORDS_PART;
-    uint64_t records = instances * store->env->config.instance_bytes;
-    return all - (records < most ? records : most);
+    const struct engine_config *config = &store->env->config;
+    uint64_t most = config->encoded_bytes / ENGINE_RECORDS_PART, bytes = instances * config->instance_bytes;
+    return bytes < most ? bytes : most;
+}
+
+/* beside_records returns the bytes of the budget left beside the records of `instances` instances, when the arena takes
+ * `arena` bytes. */
+static uint64_t beside_records(const struct encoded_store *store, uint64_t arena, uint64_t instances)
+{
+    const struct engine_config *config = &store->env->config;
+    uint64_t left = config->arena_bytes - arena, lent = left < config->lent_bytes ? left : config->lent_bytes;
+    return config->encoded_bytes + lent - records(store, instances);
+}
+
+uint64_t encoded_budget(const struct encoded_store *store)
+{
+    return beside_records(store, store->prepared->growth.most_bytes, 0);
+}
+
+uint64_t encoded_taken(const struct encoded_store *store)
+{
+    return store->used_bytes + records(store, store->prepared->slab.size) + store->next.bytes;
 }
 
 uint64_t encoded_most(const struct encoded_store *store)
 {
-    return beside_records(store, store->prepared->slab.size) - store->next.bytes;
+    return beside_records(store, prepared_taken_bytes(store->prepared), store->prepared->slab.size) - store->next.bytes;
 }
 
-/* sure_of returns encoded_sure, when encoded samples may take `now` at this moment. */
-static uint64_t sure_of(const struct encoded_store *store, uint64_t now)
+/* sure_of returns encoded_sure, when known orders take `orders`. */
+static uint64_t sure_of(const struct encoded_store *store, uint64_t orders)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t arena = store->prepared->growth.most_bytes, least = UINT64_MAX;
     for (uint32_t no = 0; no < store->jobs->end; no++) {
         const struct job *job = job_at(store->jobs, no);
         uint64_t slot = job->state != JOB_FREE ? engine_slot_bytes(&store->env->config, job->terms.slot_bytes) : least;
         least = slot < least ? slot : least;
     }
-    uint64_t sure = beside_records(store, store->env->config.arena_bytes / least);
+    uint64_t sure = beside_records(store, arena, arena / least);
+    uint64_t now = beside_records(store, arena, store->prepared->slab.size) - orders;
     return sure < now ? sure : now;
 }
 
 uint64_t encoded_sure(const struct encoded_store *store)
 {
-    return sure_of(store, encoded_most(store));
+    return sure_of(store, store->next.bytes);
 }
 
 uint64_t encoded_sure_alone(const struct encoded_store *store)
 {
-    return sure_of(store, encoded_most(store) + store->next.bytes);
+    return sure_of(store, 0);
 }
 
 void encoded_drop_handles(const struct encoded_store *store, void (*drop)(void *handle))

@@ -3,8 +3,9 @@
  * Invariant: a sample has at most one encoded. An encoded has one pin for each task that names it, and one while it is
  * LOADING. An encoded without pins is wanted or kept; otherwise it is dropped at once, or little by little when many
  * become unwanted at once. Once it is settled (changes.h), want(encoded) is the number of running jobs with the sample
- * in R_j, plus KEPT_WANT if it is kept. used_bytes is never above encoded_bytes of the configuration, and is above
- * encoded_most only while nothing can be evicted. The caller owns the handle, and gets it back once, by DROP_ENCODED.
+ * in R_j, plus KEPT_WANT if it is kept. used_bytes is never above encoded_bytes of the configuration and what the
+ * arena's budget has left, and is above encoded_most only while nothing can be evicted. The caller owns the handle, and
+ * gets it back once, by DROP_ENCODED.
  * Owner: the encoded_*.c own encodeds, residency, the sums of bytes, `loading`, the kept set and the shortage, and of a
  * sample its `encoded`. Four fields of an encoded have other owners: tasks and readers (tasks), dataset and round
  * (sources). A shortage is valid from encoded_measure_shortage until something is loaded or picked. */
@@ -221,6 +222,10 @@ uint64_t encoded_most(const struct encoded_store *store);
 uint64_t encoded_sure(const struct encoded_store *store);
 /* encoded_sure_alone returns the same, without what known orders take now. */
 uint64_t encoded_sure_alone(const struct encoded_store *store);
+/* encoded_budget returns the budget, with what instances may not have now of the arena's. */
+uint64_t encoded_budget(const struct encoded_store *store);
+/* encoded_taken returns the bytes of the budget that encoded samples, records and orders take. */
+uint64_t encoded_taken(const struct encoded_store *store);
 /* encoded_shed evicts unpinned encodeds until used_bytes is at most encoded_most. */
 void encoded_shed(struct encoded_store *store);
 /* encoded_begin begins an encoded for a load from the dataset, with one pin, and evicts what it must; ENGINE_NONE when

@@ -10,11 +10,13 @@
 #include "server/engine/encoded.h"
 #include "server/engine/encoded_figures.h"
 
-/* for_reads returns the bytes of memory that reads may have, beside what is kept. */
+/* for_reads returns the bytes of memory that reads may have, beside what is kept. What is lent of the arena's budget is
+ * for what nobody pins: no read may keep it from instances that jobs cannot do without. */
 static uint64_t for_reads(const struct encoded_store *store)
 {
     uint64_t most = encoded_most(store), kept = store->next.known ? 0 : store->kept_bytes; /* there, it makes way */
-    return most > kept ? most - kept : 0;
+    uint64_t left = most > kept ? most - kept : 0, own = store->env->config.encoded_bytes;
+    return left < own ? left : own;
 }
 
 /* busy_bytes returns what is pinned of these bytes. What is kept and pinned is not: it stays when it is pinned no

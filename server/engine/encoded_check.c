@@ -66,7 +66,10 @@ void encoded_check(const struct encoded_store *store, const uint32_t *users, boo
         kept_pinned += encoded->kept && residency_pins(store->residency, index) ? encoded_as_read(encoded) : 0;
     }
     CHECK(pinned == store->pinned_bytes && kept == store->kept_bytes && kept_pinned == store->kept_pinned_bytes);
-    CHECK(used == store->used_bytes && used <= store->env->config.encoded_bytes);
+    const struct engine_config *config = &store->env->config;
+    uint64_t left = config->arena_bytes - prepared_there_bytes(store->prepared);
+    CHECK(used == store->used_bytes && used <= config->encoded_bytes + config->lent_bytes);
+    CHECK(used <= config->encoded_bytes + left);
     CHECK(extra == store->forms.extra_bytes && forms == store->forms.count);
     CHECK(used <= encoded_most(store) || residency_victim(store->residency) == RESIDENT_NONE);
     encoded_next_check(store);

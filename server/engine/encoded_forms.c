@@ -49,7 +49,7 @@ static void set_bytes(struct encoded_store *store, uint32_t index, uint64_t byte
 static bool all_stay(const struct encoded_store *store, const struct job *job)
 {
     uint64_t slot = engine_slot_bytes(&store->env->config, job->terms.slot_bytes);
-    return job->terms.repeatable && job->shape.view_samples <= store->env->config.arena_bytes / slot;
+    return job->terms.repeatable && job->shape.view_samples <= store->prepared->growth.most_bytes / slot;
 }
 
 /* pays tells whether enough preparations of the sample are to be expected after this one. */

@@ -10,6 +10,7 @@
 #include "server/engine/prepared.h"
 #include "server/engine/queue.h"
 #include "server/engine/residents.h"
+#include "server/engine/split.h"
 #include "server/engine/tasks.h"
 
 _Static_assert(sizeof(struct instance) + sizeof(struct entry) <= ENGINE_INSTANCE_BYTES - 56,
@@ -50,6 +51,13 @@ static void wire(struct engine *engine)
                                    .sources = &engine->sources,
                                    .encoded = &engine->encoded,
                                    .queues = &engine->queues};
+    engine->split = (struct split){.env = &engine->env,
+                                   .jobs = &engine->jobs,
+                                   .prepared = &engine->prepared,
+                                   .encoded = &engine->encoded,
+                                   .residents = &engine->residents,
+                                   .quota = &engine->quota,
+                                   .tasks = &engine->tasks};
     engine->plan = (struct plan){.env = &engine->env,
                                  .outbox = &engine->outbox,
                                  .jobs = &engine->jobs,
@@ -71,6 +79,8 @@ int engine_create(const struct engine_config *config, struct engine **out, struc
     wire(engine);
     engine->env.config = *config;
     engine->env.config.arena_bytes = config->arena_bytes / EXTENT_ALIGN * EXTENT_ALIGN;
+    if (engine->env.config.lent_bytes > engine->env.config.arena_bytes)
+        engine->env.config.lent_bytes = engine->env.config.arena_bytes;
     if (config->evicted_at_once == 0)
         engine->env.config.evicted_at_once = ENGINE_EVICTED_AT_ONCE;
     engine->queues.next_batch = engine->prepared.room_changes = engine->chunks.arranged = 1;
@@ -187,7 +197,7 @@ static void handle(struct engine *engine, const struct engine_event *event)
     case ENGINE_AWAY:
         CHECK(event->away.job < JOBS_MAX);
         if (plan_on_away(&engine->plan, event))
-            residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
+            split_keep(&engine->split);
         break;
     case ENGINE_PIPELINE_GONE: residents_forget_pipeline(&engine->residents, event->pipeline_gone.pipeline); break;
     case ENGINE_PLACE: residents_place_some(&engine->residents, event->place); break;
@@ -208,8 +218,10 @@ static void handle(struct engine *engine, const struct engine_event *event)
 /* advance plans, begins and delivers everything that there is room for. */
 static void advance(struct engine *engine)
 {
-    if (engine->quota.divide)
+    if (engine->quota.divide) {
         plan_divide_arena(&engine->plan);
+        split_divided(&engine->split);
+    }
     do { /* a sample that is too large, or an epoch's end, leaves room for another pick */
         engine->plan.again = false;
         plan_round(&engine->plan);
@@ -218,6 +230,14 @@ static void advance(struct engine *engine)
         if (!engine->plan.again)
             jobs_deliver(engine);
     } while (engine->plan.again);
+}
+
+/* arena_room returns how much of the arena may be there: what encoded samples have of its budget may not. */
+static uint64_t arena_room(const struct engine *engine)
+{
+    const struct engine_config *config = &engine->env.config;
+    uint64_t all = config->arena_bytes + config->encoded_bytes, used = encoded_taken(&engine->encoded);
+    return config->lent_bytes == 0 ? UINT64_MAX : all > used ? all - used : 0;
 }
 
 size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_event *events, size_t count,
@@ -238,6 +258,9 @@ size_t engine_step(struct engine *engine, uint64_t now_ns, const struct engine_e
         advance(engine);
         residents_sweep(&engine->residents);
         prepared_tend(&engine->prepared);
+        encoded_shed(&engine->encoded); /* what the arena needs more room for */
+        prepared_ask(&engine->prepared, arena_room(engine));
+        split_step_ends(&engine->split);
     }
     outbox_seal(&engine->outbox);
     *actions = engine->outbox.actions;

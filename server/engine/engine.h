@@ -139,8 +139,9 @@ struct engine_arena_use {
 /* How much of encoded memory is taken, and how much of it the look-ahead of all jobs would take at once. */
 struct engine_encoded_use {
     uint64_t used_bytes, ahead_bytes;
-    uint64_t form_bytes; /* what decoded forms take of it */
-    uint32_t forms;      /* their number */
+    uint64_t budget_bytes; /* what they may take: room moves between them and instances */
+    uint64_t form_bytes;   /* what decoded forms take of it */
+    uint32_t forms;        /* their number */
 };
 
 /* The engine's counts, and what is there at this moment. */

@@ -4,6 +4,7 @@
 #define LARDER_SERVER_ENGINE_ENGINE_PRIV_H
 
 #include "server/engine/plan.h"
+#include "server/engine/split.h"
 
 #define ENGINE_MAGIC 0x656e6769u
 
@@ -21,6 +22,7 @@ struct engine {
     struct quota quota;
     struct queues queues;
     struct tasks tasks;
+    struct split split;
     struct plan plan;
 };
 

@@ -18,6 +18,7 @@ void engine_totals(const struct engine *engine, struct engine_totals *out)
                                             .pinned_bytes = engine->prepared.pinned_bytes,
                                             .quota_bytes = engine->quota.promised_bytes},
                                   .encoded = {.used_bytes = engine->encoded.used_bytes,
+                                              .budget_bytes = encoded_budget(&engine->encoded),
                                               .form_bytes = engine->encoded.forms.bytes,
                                               .forms = engine->encoded.forms.count,
                                               .ahead_bytes = quota_ahead_encoded_bytes(&engine->quota)},

@@ -36,6 +36,9 @@ struct engine_config {
     /* 0: the whole arena is reserved from the start. Otherwise none of it is, and each RESERVE asks for a multiple of
      * this many bytes; the last one may ask for less. A multiple of EXTENT_ALIGN. */
     uint64_t reserve_bytes;
+    /* Encoded samples may have so much of arena_bytes while instances do not (split.h). It needs reserve_bytes. 0: they
+     * have encoded_bytes alone. */
+    uint64_t lent_bytes;
     /* Memory of the arena that was not needed for this long is returned. 0: none is returned for that reason. */
     uint64_t linger_ns;
     /* About the most instances that one step evicts to give memory back or to make room for a new job; 0:

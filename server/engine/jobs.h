@@ -45,10 +45,10 @@ void jobs_deliver(struct engine *engine);
  * none is on its way to it, it stands still from now on. */
 void jobs_stall_asked(const struct engine *engine, const struct job *job, struct job_queue *queue, uint32_t awaited);
 /* jobs_stall_watch counts the time up to now, and looks for the cause of the time that comes. */
-void jobs_stall_watch(const struct engine *engine, const struct job *job, struct job_queue *queue);
+void jobs_stall_watch(struct engine *engine, const struct job *job, struct job_queue *queue);
 /* jobs_stall_end counts the time up to now: the client gets a batch, or asks for none any more. It returns how long it
  * stood still; 0 if it did not. */
-uint64_t jobs_stall_end(const struct engine *engine, struct job_queue *queue);
+uint64_t jobs_stall_end(struct engine *engine, struct job_queue *queue);
 
 /* jobs_resume.c: jobs that are restoring */
 /* jobs_resume_ready tells whether all ranks are there. Then those that ask for an earlier epoch than the job begins in

@@ -141,7 +141,7 @@ static void job_begin(struct engine *engine, uint32_t no)
         engine->jobs.end = no + 1;
     plan_divide_arena(&engine->plan);
     plan_zone_enter(&engine->plan, job_at(&engine->jobs, no));
-    residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
+    split_keep(&engine->split);
 }
 
 /* ── a new job ── */
@@ -307,7 +307,7 @@ void jobs_end(struct engine *engine, uint32_t no)
     plan_divide_arena(&engine->plan);
     while (engine->jobs.end && job_at(&engine->jobs, engine->jobs.end - 1)->state == JOB_FREE)
         engine->jobs.end--;
-    residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
+    split_keep(&engine->split);
 }
 
 /* lingers tells whether a job of which no rank is there waits for some all the same; see engine.h. */

@@ -187,7 +187,8 @@ static void epoch_start(struct engine *engine, uint32_t no, uint32_t epoch)
     bool moved = false;
     int code = job->terms.multiset ? begin_multiset(engine, job, epoch, &moved) : begin_set(engine, job, epoch, &moved);
     if (moved) /* other chunks are worth keeping */
-        residents_keep(&engine->residents, quota_ahead_encoded_bytes(&engine->quota));
+        split_keep(&engine->split);
+    split_epoch(&engine->split, job);
     bool elsewhere = !code && job->resume && jobs_resume_elsewhere(job);
     int resumed = job->resume ? jobs_resume_begin(&engine->plan, job, !code && !elsewhere) : 0;
     code = code ? code : resumed;

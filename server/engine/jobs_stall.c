@@ -29,9 +29,12 @@ static enum engine_stall find_cause(const struct engine *engine, const struct jo
     return comes ? ENGINE_STALL_LOAD : ENGINE_STALL_PREPARE;
 }
 
-static void count(const struct engine *engine, struct rank_stall *stall)
+static void count(struct engine *engine, struct rank_stall *stall)
 {
-    stall->ns[stall->cause] += engine->env.now_ns - stall->counted_ns;
+    uint64_t ns = engine->env.now_ns - stall->counted_ns;
+    stall->ns[stall->cause] += ns;
+    if (stall->cause == ENGINE_STALL_LOAD || stall->cause == ENGINE_STALL_PREPARE)
+        split_lost(&engine->split, ns);
     stall->counted_ns = engine->env.now_ns;
 }
 
@@ -56,7 +59,7 @@ void jobs_stall_asked(const struct engine *engine, const struct job *job, struct
     stall->cause = find_cause(engine, job, queue);
 }
 
-void jobs_stall_watch(const struct engine *engine, const struct job *job, struct job_queue *queue)
+void jobs_stall_watch(struct engine *engine, const struct job *job, struct job_queue *queue)
 {
     struct rank_stall *stall = &queue->tallies.stall;
     if (!stall->now)
@@ -69,7 +72,7 @@ void jobs_stall_watch(const struct engine *engine, const struct job *job, struct
     }
 }
 
-uint64_t jobs_stall_end(const struct engine *engine, struct job_queue *queue)
+uint64_t jobs_stall_end(struct engine *engine, struct job_queue *queue)
 {
     struct rank_stall *stall = &queue->tallies.stall;
     if (!stall->now)

@@ -128,6 +128,14 @@ void prepared_pin(struct prepared *prepared, uint32_t index)
     residency_pin(prepared->residency, index);
 }
 
+/* is_lent tells whether the instance lies above the limit, where encoded samples get the room. */
+static bool is_lent(const struct prepared *prepared, uint32_t index)
+{
+    const struct instance *instance = &prepared->instances[index];
+    return prepared->growth.most_bytes < prepared->env->config.arena_bytes && !instance->zoned && !instance->kept &&
+           extent_offset(prepared->extents, instance->block) >= prepared->growth.limit;
+}
+
 void prepared_unpin(struct prepared *prepared, uint32_t index)
 {
     residency_unpin(prepared->residency, index);
@@ -136,8 +144,12 @@ void prepared_unpin(struct prepared *prepared, uint32_t index)
     gave_way(prepared);
     const struct instance *instance = &prepared->instances[index];
     bool gone = instance->form.pipeline == PIPELINE_GONE && !instance->kept;
-    if (gone && residency_pins(prepared->residency, index) == 0)
+    if (residency_pins(prepared->residency, index) > 0)
+        return;
+    if (gone)
         prepared_free(prepared, index);
+    else if (is_lent(prepared, index))
+        prepared_evict(prepared, index);
 }
 
 static bool shares_had(const struct prepared *prepared, uint32_t job, uint32_t member)

@@ -83,10 +83,16 @@ enum { LINGER_PARTS = 8 };
 /* How much of the arena is reserved. Owners: prepared_limit.c of the first three members, prepared_grow.c of the rest;
  * prepared.c resets vain_bytes. */
 struct growth {
-    uint64_t limit;        /* Nothing is placed above. */
+    uint64_t limit; /* Nothing is placed above. */
+    /* Up to here the arena grows for instances that jobs can do without, and above it these go. It is below
+     * config.arena_bytes only where encoded samples have what is above; owner: split. */
+    uint64_t most_bytes;
+    bool yields;           /* The limit goes down to most_bytes, and what jobs want goes with it. */
+    bool held_up;          /* Encoded samples must give memory back before more of the arena can be asked for. */
     uint32_t above;        /* the block that begins there; EXTENT_NONE: it is the arena's end */
     uint64_t away_bytes;   /* bytes of all blocks without memory */
     uint64_t asked_bytes;  /* bytes asked for by the RESERVE that is out; 0: none is out */
+    uint64_t owed_bytes;   /* bytes that went away while it is out: they are returned after its answer */
     uint64_t wanted_bytes; /* the limit that is aimed at */
     uint64_t lacked_bytes; /* limit that was lacked last, whether it came or not, and when */
     uint64_t lacked_ns;
@@ -262,8 +268,13 @@ bool prepared_may_grow(const struct prepared *prepared);
 void prepared_count_leftovers(struct prepared *prepared);
 /* prepared_lack notes that an instance which found no room would find it with a limit of `bytes`. */
 void prepared_lack(struct prepared *prepared, uint64_t bytes);
-/* prepared_note_room notes whether an instance of `bytes` has found room. It may raise the limit that is aimed at. */
-void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found);
+/* prepared_note_room notes whether an instance of `bytes` has found room. It may raise the limit that is aimed at.
+ * `spare`: nobody waits for the instance. */
+void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool spare, bool found);
+/* prepared_set_most has instances that jobs can do without stay within `bytes` of the arena. prepared_taken_bytes
+ * returns how much of the arena is there, or is to come. */
+void prepared_set_most(struct prepared *prepared, uint64_t bytes);
+uint64_t prepared_taken_bytes(const struct prepared *prepared);
 /* prepared_room_comes tells whether an instance of `bytes` that finds no room is to wait, because memory has been or
  * will be asked for in this step. */
 bool prepared_room_comes(const struct prepared *prepared, uint64_t bytes);
@@ -271,9 +282,11 @@ bool prepared_room_comes(const struct prepared *prepared, uint64_t bytes);
 void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refused);
 /* prepared_press has what no running job wants go, because memory is short. */
 void prepared_press(struct prepared *prepared);
-/* prepared_tend ends a step: it gives back what was not needed for long, and asks for what is wanted. */
+/* Both end a step. prepared_tend gives back what was not needed for long. prepared_ask then asks for what is wanted.
+ * `room_bytes`: the arena may have so many bytes, because encoded samples have none of them. */
 void prepared_tend(struct prepared *prepared);
-/* prepared_wakes_ns returns the time at which prepared_tend has something to do without an event; UINT64_MAX: never. */
+void prepared_ask(struct prepared *prepared, uint64_t room_bytes);
+/* prepared_wakes_ns returns the time at which one of these has something to do without an event; UINT64_MAX: never. */
 uint64_t prepared_wakes_ns(const struct prepared *prepared);
 
 /* prepared_zones.c */

@@ -31,7 +31,7 @@ static bool may_grow(const struct prepared *prepared)
 
 void prepared_growth_begin(struct prepared *prepared)
 {
-    prepared->growth = (struct growth){.vain_bytes = UINT64_MAX};
+    prepared->growth = (struct growth){.vain_bytes = UINT64_MAX, .most_bytes = prepared->env->config.arena_bytes};
     prepared_limit_begin(prepared);
 }
 
@@ -78,41 +78,69 @@ void prepared_lack(struct prepared *prepared, uint64_t bytes)
     want(prepared, bytes);
 }
 
-void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool found)
+void prepared_note_room(struct prepared *prepared, uint64_t bytes, bool spare, bool found)
 {
     struct growth *growth = &prepared->growth;
     uint64_t step = growth->limit / STEP_PART, more = growth->limit + (step > bytes ? step : bytes);
+    uint64_t most = least(more, growth->most_bytes);
     if (!found && !may_grow(prepared))
         growth->vain_bytes = least(bytes, growth->vain_bytes);
     if (!found && bytes >= growth->vain_bytes)
         return;
     if (!found && prepared_room_comes(prepared, bytes))
-        want(prepared, more); /* it waits, while there may be leftovers */
-    else if (!found)
+        want(prepared, most); /* it waits, while there may be leftovers */
+    else if (!found && (!spare || growth->limit < growth->most_bytes))
         prepared_lack(prepared, more);
     if (!found || !may_grow(prepared) || growth->pressed)
         return;
     uint64_t free_bytes = prepared_there_bytes(prepared) - prepared_used_bytes(prepared);
     if (free_bytes < growth->limit / FREE_PART && prepared_idle(prepared) < growth->leftovers_most)
-        want(prepared, more);
+        want(prepared, most);
 }
 
 bool prepared_room_comes(const struct prepared *prepared, uint64_t bytes)
 {
     const struct growth *growth = &prepared->growth;
-    return may_grow(prepared) && !growth->refused && !growth->pressed && bytes < growth->vain_bytes &&
+    return growth->limit < growth->most_bytes && !growth->refused && !growth->pressed && bytes < growth->vain_bytes &&
            prepared_idle(prepared) < growth->leftovers_most;
 }
 
-/* ask adds a RESERVE if more is wanted, and none is out. */
-static void ask(struct prepared *prepared)
+/* wanted_limit returns the limit that is aimed at, as a RESERVE asks for it. */
+static uint64_t wanted_limit(const struct prepared *prepared)
+{
+    uint64_t unit = prepared->env->config.reserve_bytes, wanted = prepared->growth.wanted_bytes;
+    return unit ? least((wanted + unit - 1) / unit * unit, prepared->env->config.arena_bytes) : 0;
+}
+
+/* there_with returns how much of the arena there is when all of it is below `limit`, at least the present one. */
+static uint64_t there_with(const struct prepared *prepared, uint64_t limit)
+{
+    uint64_t there = limit;
+    uint32_t block = prepared->growth.above;
+    for (; block != EXTENT_NONE; block = extent_next(prepared->extents, block)) {
+        uint64_t from = extent_offset(prepared->extents, block), end = from + extent_bytes(prepared->extents, block);
+        from = from < limit ? limit : from;
+        there += !prepared_is_away(prepared, block) && end > from ? end - from : 0;
+    }
+    return there;
+}
+
+/* It adds a RESERVE if more is wanted, none is out, and encoded samples leave room. */
+void prepared_ask(struct prepared *prepared, uint64_t room_bytes)
 {
     struct growth *growth = &prepared->growth;
-    uint64_t unit = prepared->env->config.reserve_bytes;
-    if (growth->asked_bytes > 0 || growth->shrinks || growth->wanted_bytes <= growth->limit ||
+    uint64_t unit = prepared->env->config.reserve_bytes, there = prepared_there_bytes(prepared);
+    growth->held_up = false;
+    if (unit == 0 || growth->asked_bytes > 0 || growth->shrinks || growth->wanted_bytes <= growth->limit ||
         prepared->env->now_ns < growth->again_ns)
         return;
-    growth->asked_bytes = least((growth->wanted_bytes + unit - 1) / unit * unit, prepared->env->config.arena_bytes);
+    uint64_t bytes = wanted_limit(prepared);
+    if (bytes - growth->limit + there > room_bytes && there_with(prepared, bytes) > room_bytes)
+        bytes = room_bytes > there ? (growth->limit + room_bytes - there) / unit * unit : 0;
+    growth->held_up = bytes <= growth->limit;
+    if (growth->held_up)
+        return;
+    growth->asked_bytes = bytes;
     outbox_add(prepared->outbox, ENGINE_RESERVE)->reserve.bytes = growth->asked_bytes;
 }
 
@@ -133,19 +161,22 @@ void prepared_on_reserved(struct prepared *prepared, uint64_t bytes, bool refuse
     if (refused || growth->returns_again) /* a part of what was refused may have come */
         prepared_return_all(prepared);
     growth->returns_again = false;
+    growth->owed_bytes = 0;
     if (growth->wanted_bytes <= growth->limit)
         growth->wanted_bytes = 0;
 }
 
 /* ── shrinking ── */
 
-/* is_leftover tells whether the block holds an instance that may go: nobody pins it, no running job wants it, and it
- * lies in no zone. */
+/* is_leftover tells whether the block holds an instance that may go: nobody pins it, it lies in no zone, and no running
+ * job wants it, or encoded samples get the room. */
 static bool is_leftover(const struct prepared *prepared, uint32_t block, uint32_t *owner)
 {
+    const struct growth *growth = &prepared->growth;
+    bool yields = growth->yields && extent_offset(prepared->extents, block) >= growth->most_bytes;
     return extent_owner(prepared->extents, block, owner) && *owner < PREPARED_AWAY &&
            !prepared->instances[*owner].zoned && residency_pins(prepared->residency, *owner) == 0 &&
-           !prepared_is_wanted(prepared, *owner);
+           (yields || !prepared_is_wanted(prepared, *owner));
 }
 
 /* clear_last evicts the leftover in the block, and returns the free block that replaces it. */
@@ -176,6 +207,7 @@ static void shrink_to(struct prepared *prepared, uint64_t keep_bytes)
 {
     struct growth *growth = &prepared->growth;
     growth->shrinks = true;
+    keep_bytes = growth->yields ? least(keep_bytes, growth->most_bytes) : keep_bytes;
     growth->keep_bytes = least(extent_round(keep_bytes), growth->limit);
 }
 
@@ -186,7 +218,7 @@ static void shrink(struct prepared *prepared)
     struct growth *growth = &prepared->growth;
     uint32_t block, owner, gone = 0;
     if (prepared->env->now_ns - growth->lacked_ns < LACKED_NS && growth->keep_bytes < growth->lacked_bytes)
-        shrink_to(prepared, growth->lacked_bytes);
+        growth->keep_bytes = least(extent_round(growth->lacked_bytes), growth->limit);
     while (growth->limit > growth->keep_bytes && (block = prepared_last_below(prepared)) != EXTENT_NONE) {
         bool goes = is_leftover(prepared, block, &owner), unused = prepared_is_free(prepared, block);
         uint64_t from = extent_offset(prepared->extents, block);
@@ -205,7 +237,29 @@ static void shrink(struct prepared *prepared)
         prepared_cut(prepared, block, from > growth->keep_bytes ? from : growth->keep_bytes);
     }
     growth->shrinks = !clear_islands(prepared);
+    growth->yields = growth->yields && growth->shrinks;
     prepared->room_changes++;
+}
+
+void prepared_set_most(struct prepared *prepared, uint64_t bytes)
+{
+    struct growth *growth = &prepared->growth;
+    growth->most_bytes = least(extent_round(bytes), prepared->env->config.arena_bytes);
+    growth->shrinks = growth->shrinks && !growth->yields;
+    growth->yields = growth->limit > growth->most_bytes;
+    growth->wanted_bytes = least(growth->wanted_bytes, growth->most_bytes);
+    prepared->room_changes++; /* what found no room asks again for what it cannot do without */
+    if (growth->yields)
+        shrink_to(prepared, growth->most_bytes);
+}
+
+uint64_t prepared_taken_bytes(const struct prepared *prepared)
+{
+    const struct growth *growth = &prepared->growth;
+    uint64_t islands = prepared_there_bytes(prepared) - growth->limit, limit = growth->limit;
+    limit = growth->asked_bytes > limit ? growth->asked_bytes : limit;
+    limit = wanted_limit(prepared) > limit ? wanted_limit(prepared) : limit;
+    return least(limit + islands + growth->owed_bytes, prepared->env->config.arena_bytes);
 }
 
 void prepared_press(struct prepared *prepared)
@@ -268,7 +322,6 @@ void prepared_tend(struct prepared *prepared)
         linger(prepared);
     if (prepared->growth.shrinks && prepared->growth.asked_bytes == 0)
         shrink(prepared);
-    ask(prepared);
 }
 
 uint64_t prepared_wakes_ns(const struct prepared *prepared)
@@ -278,7 +331,7 @@ uint64_t prepared_wakes_ns(const struct prepared *prepared)
     uint64_t wakes_ns = UINT64_MAX;
     if (growth->asked_bytes == 0 && growth->shrinks)
         return prepared->env->now_ns;
-    if (growth->asked_bytes == 0 && growth->wanted_bytes > growth->limit)
+    if (growth->asked_bytes == 0 && growth->wanted_bytes > growth->limit && !growth->held_up)
         wakes_ns = growth->again_ns;
     if (config->reserve_bytes > 0 && config->linger_ns > 0 && !growth->settled)
         wakes_ns = least(wakes_ns, growth->part_ends_ns);

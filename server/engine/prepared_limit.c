@@ -144,10 +144,12 @@ void prepared_release(struct prepared *prepared, uint32_t block)
     }
     extent_set_owner(prepared->extents, block, PREPARED_AWAY);
     growth->away_bytes += bytes;
-    if (growth->asked_bytes > 0) /* the answer may be on its way, and have its memory */
+    if (growth->asked_bytes > 0) { /* the answer may be on its way, and have its memory */
         growth->returns_again = true;
-    else
-        return_part(prepared, block, from, from + bytes);
+        growth->owed_bytes += bytes;
+        return;
+    }
+    return_part(prepared, block, from, from + bytes);
 }
 
 uint64_t prepared_there_bytes(const struct prepared *prepared)

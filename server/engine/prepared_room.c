@@ -250,7 +250,7 @@ static uint32_t begin_instance(struct prepared *prepared, uint32_t job, sample_i
         .index = index, .bytes = slot_bytes, .zone = instance->sized ? NULL : prepared_zone_for(prepared, slot_bytes)};
     /* this evicts, but begins no instance: `instance` stays valid */
     uint32_t block = spare ? arena_alloc_spare(prepared, &claim) : arena_alloc(prepared, &claim);
-    prepared_note_room(prepared, claim.bytes, block != EXTENT_NONE);
+    prepared_note_room(prepared, claim.bytes, spare, block != EXTENT_NONE);
     if (block == EXTENT_NONE) {
         instance_drop(prepared, index);
         return ENGINE_NONE;

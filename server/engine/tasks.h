@@ -78,6 +78,7 @@ struct tasks {
     uint64_t running_ns;
     uint32_t copies; /* tasks that are out as copies, and the bytes that they write */
     uint64_t copies_bytes;
+    bool busy;            /* As many preparations are out as may be, and more wait. */
     bool ahead_left;      /* Groups are worth a try that reading ahead had no time for in this step. */
     uint32_t copies_from; /* the job whose copies go out first */
     struct jobset held;   /* jobs whose sources may have no more in flight, in this dispatch */

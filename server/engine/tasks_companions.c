@@ -72,8 +72,8 @@ static uint64_t spare_bytes(const struct tasks *tasks)
     uint64_t used = prepared_used_bytes(tasks->prepared) - prepared_zones_free_bytes(tasks->prepared);
     uint64_t taken = tasks->prepared->slab.taken, claimed = 0;
     uint64_t most = tasks->prepared->growth.refused ? prepared_there_bytes(tasks->prepared)
-                                                    : tasks->env->config.arena_bytes;
-    uint64_t spare = most - used + prepared_idle(tasks->prepared) * (taken ? used / taken : 0);
+                                                    : tasks->prepared->growth.most_bytes;
+    uint64_t spare = (most > used ? most - used : 0) + prepared_idle(tasks->prepared) * (taken ? used / taken : 0);
     for (uint32_t no = 0; no < tasks->jobs->end; no++) {
         const struct job *job = job_at(tasks->jobs, no);
         for (uint32_t rank = 0; rank < job->terms.world_size && job->state != JOB_FAILED; rank++) {

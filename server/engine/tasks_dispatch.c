@@ -62,7 +62,8 @@ static void dispatch_prepares(struct tasks *tasks)
 {
     for (;;) {
         uint32_t job = tasks_next_turn(tasks, TASK_PREPARES);
-        if (job == ENGINE_NONE || !may_run(tasks, job))
+        tasks->busy = job != ENGINE_NONE && !may_run(tasks, job);
+        if (job == ENGINE_NONE || tasks->busy)
             return;
         uint32_t index = tasks_next(tasks, job, TASK_PREPARES);
         tasks_remove(tasks, index);

@@ -142,8 +142,9 @@ static void describe(const struct plan_arguments *arguments, struct subject *sub
     struct config_machine machine;
     config_machine_read("", &machine);
     double room = MEMORY_SHARE * (double)machine.memory_bytes - (double)config->scratch_bytes;
-    subject->machine = (struct plan_machine){.now = {.encoded_bytes = config->encoded_bytes,
-                                                     .arena_bytes = config->arena_bytes},
+    subject->machine = (struct plan_machine){.now = {.encoded_bytes = config_sure_bytes(config),
+                                                     .arena_bytes = config->arena_bytes,
+                                                     .moves = config_lent_bytes(config) > 0},
                                              .room_bytes = room > 0 ? (uint64_t)room : 0};
     for (uint32_t i = 0; i < config->n_storage; i++)
         subject->machine.now.class_bytes += config->storage[i].size_bytes;

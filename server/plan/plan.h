@@ -75,6 +75,7 @@ int plan_fail_case(const struct plan_case *plan, struct error *err);
 
 struct plan_setting {
     uint64_t encoded_bytes, arena_bytes;
+    bool moves;           /* Room moves between the two, from these on. */
     uint64_t class_bytes; /* 0: there is no storage class */
 };
 

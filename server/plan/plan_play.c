@@ -155,6 +155,7 @@ static bool see(void *ctx, const struct engine_action *action)
     case ENGINE_LOAD: plan_see_load(run, action); break;
     case ENGINE_PREPARE: see_prepare(run, action); break;
     case ENGINE_DELIVER: see_deliver(run, action); break;
+    case ENGINE_RESERVE: return false; /* the memory comes at once */
     default: break;
     }
     return true;
@@ -265,6 +266,7 @@ static struct engine_config engine_of(const struct plan_run *run, const struct p
     const struct plan_case *plan = run->plan;
     double part = (double)plan->played / plan->samples;
     uint64_t rows = (uint64_t)plan->jobs * run->batch * ENGINE_ROWS_MIN, arena, encoded;
+    uint64_t slot = engine_slot_bytes(&(struct engine_config){.slot_least = 0}, slot_bytes(run));
     arena = (uint64_t)((double)setting->arena_bytes * part);
     encoded = (uint64_t)((double)setting->encoded_bytes * part);
     if (part < 1 && arena < rows * slot_bytes(run) * 2)
@@ -273,6 +275,8 @@ static struct engine_config engine_of(const struct plan_run *run, const struct p
         encoded = rows * run->longest_bytes * 2;
     return (struct engine_config){.seed = plan->seed,
                                   .arena_bytes = arena,
+                                  .reserve_bytes = setting->moves ? slot : 0,
+                                  .lent_bytes = setting->moves ? arena : 0,
                                   .job_quota_bytes = (uint64_t)((double)arena * plan->quota_share),
                                   .encoded_bytes = encoded,
                                   .instance_bytes = ENGINE_INSTANCE_BYTES,

@@ -113,12 +113,15 @@ static void put_paragraph(const char *text)
 static void name_setting(const struct plan_told *told, uint32_t number, char *buf, size_t cap)
 {
     const struct plan_setting *setting = &told->rows[number].setting, *now = &told->machine->now;
-    char encoded[SIZE_TEXT], arena[SIZE_TEXT], class[SIZE_TEXT];
+    char encoded[SIZE_TEXT], arena[SIZE_TEXT], class[SIZE_TEXT], samples[SIZE_TEXT];
     size_text(setting->encoded_bytes, encoded);
+    size_text(setting->encoded_bytes + setting->arena_bytes, samples);
     size_text(setting->arena_bytes, arena);
     size_text(setting->class_bytes, class);
     if (setting->class_bytes > now->class_bytes)
         snprintf(buf, cap, "a storage class of %s%s", class, told->storage ? "" : " on an SSD");
+    else if (setting->moves)
+        snprintf(buf, cap, "memory.samples %s and memory.arena %s", samples, arena);
     else if (setting->arena_bytes != now->arena_bytes)
         snprintf(buf, cap, "memory.arena %s and memory.encoded %s", arena, encoded);
     else
@@ -201,9 +204,12 @@ static void tell_lines(const struct plan_told *told, uint32_t number)
         return;
     }
     printf("\nmemory:\n");
-    if (setting->arena_bytes != now->arena_bytes)
+    if (setting->moves)
+        printf("  samples: %s\n", size_text(setting->encoded_bytes + setting->arena_bytes, text));
+    if (setting->moves || setting->arena_bytes != now->arena_bytes)
         printf("  arena: %s\n", size_text(setting->arena_bytes, text));
-    printf("  encoded: %s\n", size_text(setting->encoded_bytes, text));
+    if (!setting->moves)
+        printf("  encoded: %s\n", size_text(setting->encoded_bytes, text));
 }
 
 void plan_tell(const struct plan_told *told)

@@ -62,6 +62,9 @@ void play_answer_at(struct play *play, uint64_t at_ns, const struct engine_actio
     } else if (action->type == ENGINE_PREPARE) {
         event.type = ENGINE_PREPARED;
         event.prepared.task = action->prepare.task;
+    } else if (action->type == ENGINE_RESERVE) {
+        event.type = ENGINE_RESERVED;
+        event.reserved.bytes = action->reserve.bytes;
     } else {
         CHECK(action->type == ENGINE_DELIVER);
         event.type = ENGINE_RELEASE;
@@ -82,7 +85,8 @@ static void react(struct play *play, const struct engine_action *action)
         free(action->drop.encoded);
     }
     bool answered = play->see && play->see(play->ctx, action);
-    if (!answered && (action->type == ENGINE_LOAD || action->type == ENGINE_PREPARE || action->type == ENGINE_DELIVER))
+    if (!answered && (action->type == ENGINE_LOAD || action->type == ENGINE_PREPARE || action->type == ENGINE_DELIVER ||
+                      action->type == ENGINE_RESERVE))
         play_answer_at(play, play->now_ns, action);
 }
 

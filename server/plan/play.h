@@ -22,8 +22,8 @@ struct play {
 
     /* see is shown each action of a step, in order. It returns true when it has answered the action, will answer it, or
      * never shall. It returns false for the usual answer: a load brings its sample, a preparation makes all its
-     * outputs, a batch is released. It may push events, and must not step. NULL gives all actions their usual
-     * answers. */
+     * outputs, a batch is released, memory that is asked for comes. It may push events, and must not step. NULL gives
+     * all actions their usual answers. */
     bool (*see)(void *ctx, const struct engine_action *action);
     void *ctx;
     bool timed;           /* longest_ns is measured, which costs as much as a small step */
@@ -50,7 +50,7 @@ void play_end(struct play *play);
  * comes to. */
 void play_push(struct play *play, struct engine_event event);
 void play_push_at(struct play *play, uint64_t at_ns, struct engine_event event);
-/* play_answer_at gives a LOAD, PREPARE or DELIVER its usual answer at at_ns. */
+/* play_answer_at gives a LOAD, PREPARE, RESERVE or DELIVER its usual answer at at_ns. */
 void play_answer_at(struct play *play, uint64_t at_ns, const struct engine_action *action);
 
 /* play_step gives all events at hand to the engine as one step. False: there are none. play_settle steps until there

@@ -147,7 +147,7 @@ int registrar_create(const struct registrar_means *means, struct registrar **out
     const struct config *config = means->config;
     struct registrar *registrar = xcalloc(1, sizeof *registrar);
     registrar->means = *means;
-    registrar->engine.slot_least = engine_slot_least(config->arena_bytes, config->encoded_bytes);
+    registrar->engine.slot_least = engine_slot_least(config->arena_bytes, config_sure_bytes(config));
     TAILQ_INIT(&registrar->underway);
     CHECK(pthread_mutex_init(&registrar->lock, NULL) == 0);
     for (int kind = 0; kind < LANES; kind++) {

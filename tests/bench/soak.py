@@ -44,7 +44,7 @@ from system import BIN, PACKAGE, PATIENCE, SLOW, Daemon, free_port, larder, make
 from larder import _wire  # noqa: E402
 
 CONFIG = """\
-memory: {{arena: 24MiB, encoded: 2MiB}}
+memory: {{samples: 26MiB, arena: 24MiB}}
 threads: {{workers: 3, loaders: 3}} # READS together
 limits: {{jobs: 12}}
 log: {{level: warn}}

@@ -53,12 +53,19 @@ bool away_overlaps(const struct away *away, uint64_t from, uint64_t to)
     return false;
 }
 
-uint64_t away_bytes(const struct away *away)
+uint64_t away_bytes_from(const struct away *away, uint64_t from)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < away->count; i++)
-        bytes += away->ranges[i].to - away->ranges[i].from;
+    for (size_t i = 0; i < away->count; i++) {
+        uint64_t first = away->ranges[i].from > from ? away->ranges[i].from : from;
+        bytes += away->ranges[i].to > first ? away->ranges[i].to - first : 0;
+    }
     return bytes;
+}
+
+uint64_t away_bytes(const struct away *away)
+{
+    return away_bytes_from(away, 0);
 }
 
 void away_free(struct away *away)

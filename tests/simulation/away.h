@@ -19,6 +19,7 @@ void away_add(struct away *away, uint64_t from, uint64_t to);
 void away_remove(struct away *away, uint64_t from, uint64_t to);
 bool away_overlaps(const struct away *away, uint64_t from, uint64_t to);
 uint64_t away_bytes(const struct away *away);
+uint64_t away_bytes_from(const struct away *away, uint64_t from); /* the bytes from `from` on */
 void away_free(struct away *away);
 
 #endif

@@ -12,10 +12,7 @@ void model_form_granted(struct model *model, struct running_task *task, const st
     model->encoded_bytes += bytes;
     if (action->prepare.decoded || action->prepare.copy)
         model_break(model, RULE_ENCODED, "a form of sample %u is wanted that cannot be made", action->prepare.id);
-    if (model->encoded_bytes > model->scenario->config.encoded_bytes)
-        model_break(model, RULE_ENCODED, "%llu encoded bytes with the form of sample %u, the budget is %llu",
-                    (unsigned long long)model->encoded_bytes, action->prepare.id,
-                    (unsigned long long)model->scenario->config.encoded_bytes);
+    model_check_budget(model, action->prepare.id, "the form");
 }
 
 struct handle *model_load_handle(struct model *model, struct engine_event *event)

@@ -181,6 +181,7 @@ void model_on_reserve(struct model *model, const struct engine_action *action)
                     (unsigned long long)bytes, (unsigned long long)model->reserved_bytes,
                     (unsigned long long)model->reserving_bytes);
     model->reserving_bytes = bytes;
+    model_check_budget(model, SAMPLE_NONE, "a RESERVE instead");
 }
 
 void model_on_reserved(struct model *model, const struct engine_event *event)
@@ -214,6 +215,17 @@ void model_on_return(struct model *model, const struct engine_action *action)
 }
 
 /* ── encoded bytes ── */
+
+/* Encoded samples may have what they are lent of the arena's budget, while it is neither there nor asked for. */
+void model_check_budget(struct model *model, sample_id id, const char *what)
+{
+    const struct engine_config *config = &model->scenario->config;
+    uint64_t left = away_bytes_from(&model->away, model->reserving_bytes);
+    uint64_t budget = config->encoded_bytes + (left < config->lent_bytes ? left : config->lent_bytes);
+    if (model->encoded_bytes > budget)
+        model_break(model, RULE_ENCODED, "%llu encoded bytes with %s of sample %u, the budget is %llu",
+                    (unsigned long long)model->encoded_bytes, what, id, (unsigned long long)budget);
+}
 
 void *model_make_handle(struct model *model, sample_id id)
 {
@@ -307,9 +319,7 @@ void model_on_load(struct model *model, const struct engine_action *action)
     model->encoded_bytes += bytes;
     if (model->n_loading > config->inflight_loads)
         model_break(model, RULE_TASK, "%u loads out, %u allowed", model->n_loading, config->inflight_loads);
-    if (model->encoded_bytes > config->encoded_bytes)
-        model_break(model, RULE_ENCODED, "%llu encoded bytes with the load of sample %u, the budget is %llu",
-                    (unsigned long long)model->encoded_bytes, id, (unsigned long long)config->encoded_bytes);
+    model_check_budget(model, id, "the load");
 }
 
 void model_on_drop(struct model *model, const struct engine_action *action)

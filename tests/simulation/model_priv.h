@@ -228,6 +228,7 @@ void model_on_prepared(struct model *model, const struct engine_event *event);
 void model_on_load(struct model *model, const struct engine_action *action);
 void model_on_prepare(struct model *model, const struct engine_action *action);
 void model_on_drop(struct model *model, const struct engine_action *action);
+void model_check_budget(struct model *model, sample_id id, const char *what);
 void model_on_reserve(struct model *model, const struct engine_action *action);
 void model_on_reserved(struct model *model, const struct engine_event *event);
 void model_on_return(struct model *model, const struct engine_action *action);

@@ -184,6 +184,15 @@ static void draw_growth(struct scenario *sc)
     sc->config.linger_ns = chance(&rng, 50) ? 0 : between(&rng, CLOCK_NS_PER_MS, 4 * CLOCK_NS_PER_S);
 }
 
+/* Arenas whose room encoded samples may have, with a key of their own. */
+static void draw_lent(struct scenario *sc)
+{
+    struct rng rng;
+    random_seed_keys(&rng, KEY_LENT, sc->seed, 0, 0);
+    if (sc->config.reserve_bytes && chance(&rng, 50))
+        sc->config.lent_bytes = chance(&rng, 50) ? sc->config.arena_bytes : between(&rng, 1, sc->config.arena_bytes);
+}
+
 /* Steps that evict little at once, with a key of their own. */
 static void draw_evictions(struct scenario *sc)
 {
@@ -263,6 +272,7 @@ struct scenario *scenario_create(uint64_t seed, unsigned kind)
     if (mood == MOOD_TIGHT)
         tighten(sc);
     draw_growth(sc);
+    draw_lent(sc);
     draw_evictions(sc);
     if (kind & SCENARIO_FORMS)
         add_forms(sc);

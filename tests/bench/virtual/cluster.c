@@ -354,6 +354,7 @@ int cluster_run(const struct sharing_scenario *scenario, json_t **out)
     struct error err;
     bench->ledger.scenario = scenario;
     random_seed_keys(&bench->rng, scenario->seed, 0, 0, 0);
+    bench->ledger.slot_bytes = SHARING_SLOT_BYTES; /* its own instances: there are none */
     sharing_begin(&bench->ledger);
     bench->orders = orders_fit(scenario) ? orders_begin(scenario) : NULL;
     bench->ledger.got = bench->orders ? orders_got : NULL;

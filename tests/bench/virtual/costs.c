@@ -56,13 +56,13 @@ json_t *costs_report(const struct costs_machine *machine)
     for (int i = 0; i < COSTS_HITS; i++)
         delivered += (double)hits[i];
     delivered = delivered > 0 ? delivered : 1;
-    json_t *json = json_pack("{s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f}}", "makespan_s",
-                             (double)machine->makespan_ns / 1e9, "cpu_s", machine->cpu_s, "cpu_ms_per_delivered",
-                             1e3 * machine->cpu_s / delivered, "reads", (json_int_t)machine->reads, "read_s",
-                             machine->read_s, "decodes", (json_int_t)machine->decodes, "forms",
-                             (json_int_t)machine->forms, "hits", "prepared", (double)hits[COSTS_PREPARED] / delivered,
-                             "decoded", (double)hits[COSTS_DECODED] / delivered, "encoded",
-                             (double)hits[COSTS_ENCODED] / delivered, "read", (double)hits[COSTS_READ] / delivered);
+    json_t *json = json_pack(
+        "{s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:f, s:{s:f, s:f, s:f, s:f}}", "makespan_s",
+        (double)machine->makespan_ns / 1e9, "cpu_s", machine->cpu_s, "cpu_ms_per_delivered",
+        1e3 * machine->cpu_s / delivered, "reads", (json_int_t)machine->reads, "read_s", machine->read_s, "decodes",
+        (json_int_t)machine->decodes, "forms", (json_int_t)machine->forms, "instances", machine->instances, "hits",
+        "prepared", (double)hits[COSTS_PREPARED] / delivered, "decoded", (double)hits[COSTS_DECODED] / delivered,
+        "encoded", (double)hits[COSTS_ENCODED] / delivered, "read", (double)hits[COSTS_READ] / delivered);
     CHECK(json);
     return json;
 }

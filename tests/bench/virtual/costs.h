@@ -43,6 +43,7 @@ struct costs_machine {
     uint64_t tier_free_ns[COSTS_TIERS_MAX], core_free_ns[COSTS_CORES_MAX];
     uint64_t reads, decodes, forms; /* forms: decoded forms that were made to be kept */
     double read_s, cpu_s;           /* that media and cores worked */
+    double instances;               /* that memory had room for at the end, over the samples; the user sets it */
     uint64_t hits[COSTS_HITS];      /* by costs_hit; the user counts them */
     uint64_t makespan_ns;           /* the user sets it */
 };

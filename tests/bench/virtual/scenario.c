@@ -158,6 +158,10 @@ static int settings_key(struct bench_reader *reader, const char *key, const stru
         BENCH_COUNT(reader, value, key, 1, ENGINE_BATCH_MAX, out->batch);
     if (strcmp(key, "prefetch") == 0)
         BENCH_COUNT(reader, value, key, 1, ENGINE_PREFETCH_MAX, out->prefetch);
+    if (strcmp(key, "split") == 0) {
+        out->shared = is_word(value, "auto");
+        return out->shared || is_word(value, "never") ? 0 : bench_fail(reader, value, key, "must be auto or never");
+    }
     if (strcmp(key, "decoded") == 0) {
         out->decoded = is_word(value, "auto");
         return out->decoded || is_word(value, "never") ? 0 : bench_fail(reader, value, key, "must be auto or never");
@@ -234,6 +238,7 @@ int sharing_read(const char *path, bool cluster, struct sharing_scenario *out, s
                                         .seed = 1,
                                         .redirect = true,
                                         .decoded = true,
+                                        .shared = true,
                                         .width = ENGINE_REDIRECT_HALF,
                                         .batch = 1,
                                         .prefetch = 1,

@@ -22,7 +22,7 @@ static void delivered(struct sharing_bench *bench, const struct engine_action *a
 {
     struct sharing_player *player = bench->at[action->job];
     for (uint32_t i = 0; i < action->deliver.count; i++) {
-        const struct sharing_slot *slot = &bench->slots[action->deliver.entries[i].offset / SHARING_SLOT_BYTES];
+        const struct sharing_slot *slot = &bench->slots[action->deliver.entries[i].offset / bench->slot_bytes];
         CHECK(slot->id == action->deliver.entries[i].id);
         sharing_takes(bench, player, slot->id, slot->instance);
     }
@@ -42,7 +42,7 @@ void sharing_sees(struct sharing_bench *bench, const struct engine_action *actio
     case ENGINE_LOAD: sharing_works(bench, 0, bench->at[action->job], action); break;
     case ENGINE_PREPARE:
         for (uint32_t i = 0; i < action->prepare.n_outputs; i++)
-            bench->slots[action->prepare.outputs[i].offset / SHARING_SLOT_BYTES] = (struct sharing_slot){
+            bench->slots[action->prepare.outputs[i].offset / bench->slot_bytes] = (struct sharing_slot){
                 action->prepare.id, bench->instances + i};
         sharing_works(bench, 0, bench->at[action->job], action);
         break;
@@ -51,7 +51,7 @@ void sharing_sees(struct sharing_bench *bench, const struct engine_action *actio
     case ENGINE_DROP_ENCODED:
     case ENGINE_AHEAD:
     case ENGINE_SOURCE:
-    case ENGINE_RESERVE: /* all of the arena is there from the start */
+    case ENGINE_RESERVE: /* it comes at once */
     case ENGINE_RETURN:
     case ENGINE_JOB_ENDED: break;
     }
@@ -100,7 +100,7 @@ void sharing_join(struct sharing_bench *bench, uint32_t number)
         .name = name,
         .dataset = bench,
         .pipeline = player->desc->pipeline,
-        .slot_bytes = SHARING_SLOT_BYTES,
+        .slot_bytes = bench->slot_bytes,
         .batch_size = scenario->batch,
         .prefetch = scenario->prefetch,
         .epochs = player->desc->epochs,
@@ -190,16 +190,27 @@ uint64_t sharing_encoded(const struct sharing_scenario *scenario)
     return encoded ? encoded : least(scenario);
 }
 
+/* slot_bytes returns what an instance takes: with costs what they say, else so little that its length says nothing. */
+static uint64_t slot_bytes(const struct sharing_scenario *scenario)
+{
+    double bytes = scenario->costs.there ? scenario->costs.prepared * SHARING_SAMPLE_BYTES : SHARING_SLOT_BYTES;
+    return extent_round((uint64_t)llround(bytes));
+}
+
 int sharing_run(const struct sharing_scenario *scenario, sharing_got got, void *got_ctx, json_t **out)
 {
-    struct sharing_bench bench = {.scenario = scenario, .got = got, .got_ctx = got_ctx};
+    struct sharing_bench bench = {
+        .scenario = scenario, .got = got, .got_ctx = got_ctx, .slot_bytes = slot_bytes(scenario)};
     uint64_t slots = sharing_slots(scenario);
     struct costs_machine machine = {.costs = &scenario->costs};
+    bool shared = scenario->costs.there && scenario->shared;
     struct engine_config config = {.seed = scenario->seed,
-                                   .arena_bytes = slots * SHARING_SLOT_BYTES,
+                                   .arena_bytes = slots * bench.slot_bytes,
+                                   .reserve_bytes = shared ? bench.slot_bytes : 0,
+                                   .lent_bytes = shared ? slots * bench.slot_bytes : 0,
                                    .encoded_bytes = sharing_encoded(scenario) * SHARING_SAMPLE_BYTES,
                                    .inflight_loads = scenario->chunk * 4,
-                                   .inflight_prepares = 64,
+                                   .inflight_prepares = scenario->costs.there ? 2 * scenario->costs.cores : 64,
                                    .decoded = scenario->costs.there && scenario->decoded,
                                    .redirect_width = scenario->redirect ? scenario->width : 0,
                                    .sample_bytes = sample_bytes};

@@ -69,6 +69,7 @@ struct sharing_scenario {
     uint32_t width;
     uint32_t batch, prefetch; /* of every job */
     bool decoded;             /* with costs: samples may stand in memory in decoded forms */
+    bool shared;              /* with costs: room moves between instances and samples */
     struct costs costs;
     struct sharing_takes takes;
     struct sharing_job jobs[SHARING_JOBS_MAX];

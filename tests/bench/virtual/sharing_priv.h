@@ -39,6 +39,7 @@ struct sharing_player {
 
 struct sharing_bench {
     const struct sharing_scenario *scenario;
+    uint64_t slot_bytes; /* of the arena that an instance takes */
     struct play play;
     struct sharing_player *adding; /* the player whose JOB_ADD is on its way */
     struct sharing_player players[SHARING_JOBS_MAX];

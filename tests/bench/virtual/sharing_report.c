@@ -45,7 +45,7 @@ json_t *sharing_report(const struct sharing_bench *bench)
                      "chunk_loads", (json_int_t)bench->reads, "loads_per_chunk_per_epoch",
                      (double)bench->reads / bench->n_chunks / epochs, "bytes_read_per_byte",
                      (double)bench->loaded / scenario->samples / epochs, "peak_prepared",
-                     (json_int_t)(bench->peak_prepared / SHARING_SLOT_BYTES), "peak_encoded",
+                     (json_int_t)(bench->peak_prepared / bench->slot_bytes), "peak_encoded",
                      (json_int_t)(bench->peak_encoded / SHARING_SAMPLE_BYTES), "position_spread",
                      ratio(spread, spreads), "missing", (json_int_t)sum.missing, "duplicates",
                      (json_int_t)sum.duplicates, "instance_repeats", (json_int_t)sum.repeats, "jobs", jobs);

@@ -79,7 +79,7 @@ static void count_hits(struct timed *timed, const struct engine_action *action)
 {
     struct sharing_bench *bench = timed->bench;
     for (uint32_t i = 0; i < action->deliver.count; i++) {
-        uint64_t instance = bench->slots[action->deliver.entries[i].offset / SHARING_SLOT_BYTES].instance;
+        uint64_t instance = bench->slots[action->deliver.entries[i].offset / bench->slot_bytes].instance;
         timed->machine->hits[bench->had[instance] ? COSTS_PREPARED : timed->made_of[instance]]++;
     }
 }
@@ -141,6 +141,17 @@ static uint64_t next_event_ns(const struct sharing_bench *bench)
     return at_ns > play->now_ns ? at_ns : play->now_ns;
 }
 
+/* instances_at_end returns how many instances memory has room for, over the samples. */
+static double instances_at_end(const struct sharing_bench *bench)
+{
+    const struct sharing_scenario *scenario = bench->scenario;
+    struct engine_totals totals;
+    engine_totals(bench->play.engine, &totals);
+    uint64_t arena = sharing_slots(scenario) * bench->slot_bytes;
+    uint64_t all = arena + sharing_encoded(scenario) * SHARING_SAMPLE_BYTES;
+    return (double)(all - totals.encoded.budget_bytes) / (double)bench->slot_bytes / scenario->samples;
+}
+
 void sharing_timed(struct sharing_bench *bench, struct costs_machine *machine)
 {
     struct timed timed = {.bench = bench, .machine = machine};
@@ -166,6 +177,7 @@ void sharing_timed(struct sharing_bench *bench, struct costs_machine *machine)
             machine->makespan_ns = bench->players[i].trains_until_ns;
     }
     sharing_peaks(bench);
+    machine->instances = instances_at_end(bench);
     free(timed.fresh);
     free(timed.made_of);
 }

@@ -71,7 +71,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(err.code == rc && err.text[0] != '\0' && config == NULL);
         return 0;
     }
-    CHECK(config->arena_bytes + config->encoded_bytes <= machine.memory_bytes && config->workers >= 1);
+    CHECK(config->samples_bytes <= machine.memory_bytes && config->workers >= 1);
+    CHECK(config->arena_bytes + config_sure_bytes(config) <= config->samples_bytes);
+    CHECK(config_sure_bytes(config) > 0 && config_lent_bytes(config) <= config->arena_bytes);
     CHECK(config->socket_path && config->checkpoint_dir && config->metrics_address);
     size_t len;
     char *first = dump(config, &len), *second;

@@ -136,6 +136,67 @@ class Instances(Bounds):
             self.assertLess(grown, 4 * MIB)
 
 
+class Room(Bounds):
+    """Prepared samples and files have one budget."""
+    EPOCHS = 40  # it takes three or four
+
+    def padded(self, count, size):
+        """Files of that size, whose image is small."""
+        folder = os.path.join(self.folder, "images", "grey")
+        os.makedirs(folder)
+        for number in range(count):
+            with open(os.path.join(folder, f"{number}.jpg"), "wb") as file:
+                file.write(flat_jpeg(64, 64).ljust(size, b"\0"))
+        return os.path.dirname(folder)
+
+    def test_room_moves_to_what_jobs_wait_for(self):
+        """Half of the files fit beside the arena's bound. A job that waits for reads gets room for all of them: from
+        then on it reads nothing. All together stays within memory.samples."""
+        count = 200
+        folder = tree(count, width=512, height=384)
+        files = sum(map(os.path.getsize, files_of(folder)))
+        arena = files + 4 * MIB
+        self.budgets = ((arena + files // 2) // MIB, 16)
+        daemon = self.daemon(f"memory:\n  samples: {arena + files // 2}B\n  arena: {arena}B\n  scratch: 16MiB\n"
+                             "catalog:\n  checkpoint: none\nmetrics:\n  enabled: false\ndebug:\n  load_delay: 20\n")
+        self.assertLess(daemon.status()["memory"]["encoded"]["budget_bytes"], files * 0.6)
+        loaded = [0]
+        with self.loader(daemon, folder, 8, [*PIXELS, "random_horizontal_flip"]) as loader:
+            while len(loaded) <= self.EPOCHS and (len(loaded) < 2 or loaded[-1] > loaded[-2]):
+                self.whole(loader, count)
+                loaded.append(daemon.status()["samples"]["loaded"])
+            memory = daemon.status()["memory"]
+        print("loaded after each epoch:", *loaded, flush=True)
+        self.assertEqual(loaded[-1], loaded[-2])
+        self.assertGreater(memory["encoded"]["budget_bytes"], files)
+        self.assertGreaterEqual(memory["encoded"]["used_bytes"], files)
+        self.assertLessEqual(memory["encoded"]["used_bytes"] + memory["arena"]["reserved_bytes"], arena + files // 2)
+        self.assert_within(daemon)
+
+
+    def test_what_files_had_goes_when_jobs_look_ahead(self):
+        """Files have nearly all memory, which prepared samples do not need yet. A job that looks far ahead gets the
+        room for it, and what the files took goes back to the system before the arena has it."""
+        count, side, samples, arena = 2000, 384, 280, 200
+        folder = self.padded(count, 120000)
+        self.budgets = (samples, 16)
+        daemon = self.daemon(f"memory:\n  samples: {samples}MiB\n  arena: {arena}MiB\n  scratch: 16MiB\n"
+                             "catalog:\n  checkpoint: none\nmetrics:\n  enabled: false\n")
+        stands = iter(self.loader(daemon, folder, 8, [*PIXELS, "random_horizontal_flip"]))
+        next(stands)
+        with self.loader(daemon, folder, 8, [*PIXELS, "random_horizontal_flip"]) as loader:
+            self.whole(loader, count)
+        encoded = daemon.status()["memory"]["encoded"]["used_bytes"]
+        print(f"files take {encoded / MIB:.0f} MiB", flush=True)
+        self.assertGreater(encoded, 200 * MIB)
+        with self.loader(daemon, folder, 32, [{"resize": {"size": [side, side]}}], prefetch=10) as loader:
+            self.whole(loader, count)
+            arena_now = daemon.status()["memory"]["arena"]["reserved_bytes"]
+        print(f"the arena has {arena_now / MIB:.0f} MiB", flush=True)
+        self.assertGreater(arena_now, 150 * MIB)
+        self.assert_within(daemon)
+
+
 class Ids(Bounds):
     """What is known of each file that ever was in a dataset."""
 

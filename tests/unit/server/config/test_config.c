@@ -4,6 +4,16 @@
 #include "common/log.h"
 #include "tests/unit/server/config/config_fixture.h"
 
+static char *dump(const struct config *config)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    config_dump(config, out);
+    fclose(out);
+    return text;
+}
+
 /* Without a file every setting has the table's default, and what depends on the machine and the environment is worked
  * out. */
 static void test_defaults(void **state)
@@ -11,7 +21,10 @@ static void test_defaults(void **state)
     (void)state;
     struct config *config = parse(NULL);
     assert_int_equal(config->arena_bytes, 4 * GIB);
-    assert_int_equal(config->encoded_bytes, 16 * GIB / 10);
+    assert_int_equal(config_sure_bytes(config), 16 * GIB / 10);
+    assert_int_equal(config->samples_bytes, 4 * GIB + 16 * GIB / 10);
+    assert_int_equal(config->encoded_bytes, config->samples_bytes);
+    assert_int_equal(config_lent_bytes(config), config->arena_bytes);
     assert_int_equal(config->scratch_bytes, 16 * GIB / 10);
     assert_int_equal(config->workers, 6);
     assert_int_equal(config->loaders, 8);
@@ -30,6 +43,39 @@ static void test_defaults(void **state)
     assert_int_equal(config->n_datasets, 0);
     assert_int_equal(config->source[SETTING_arena_bytes], CONFIG_FROM_DEFAULT);
     config_destroy(config);
+}
+
+/* Of the three sizes of memory for samples those that are given hold, and the others follow. Encoded samples always
+ * have what the arena leaves, and are lent no more than their own bound. */
+static void test_memory_for_samples(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t samples, arena, sure, lent;
+    } cases[] = {
+        {"memory: {samples: 7GiB}\n", 7 * GIB, 5 * GIB, 2 * GIB, 5 * GIB},
+        {"memory: {samples: 7GiB, arena: 1GiB}\n", 7 * GIB, GIB, 6 * GIB, GIB},
+        {"memory: {samples: 7GiB, encoded: 3GiB}\n", 7 * GIB, 5 * GIB, 2 * GIB, GIB},
+        {"memory: {samples: 7GiB, encoded: 1GiB}\n", 7 * GIB, 5 * GIB, GIB, 0},
+        {"memory: {arena: 1GiB, encoded: 2GiB}\n", 3 * GIB, GIB, 2 * GIB, 0},
+        {"memory: {encoded: 2GiB}\n", 6 * GIB, 4 * GIB, 2 * GIB, 0},
+        {"memory: {arena: 1GiB}\n", GIB + 16 * GIB / 10, GIB, 16 * GIB / 10, GIB},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config *config = parse(cases[i].text);
+        for (int again = 0; again < 2; again++) { /* as it is written, it is read */
+            assert_int_equal(config->samples_bytes, cases[i].samples);
+            assert_int_equal(config->arena_bytes, cases[i].arena);
+            assert_int_equal(config_sure_bytes(config), cases[i].sure);
+            assert_int_equal(config_lent_bytes(config), cases[i].lent);
+            char *text = dump(config);
+            config_destroy(config);
+            config = parse(text);
+            free(text);
+        }
+        config_destroy(config);
+    }
 }
 
 /* The environment decides about the socket's path and the checkpoint folder in the documented order. */
@@ -75,6 +121,7 @@ static const char everything[] = "# a comment\n"
                                  "socket:\n"
                                  "  path: \"/tmp/larder test/l.sock\"\n"
                                  "memory:\n"
+                                 "  samples: 1.75GiB\n"
                                  "  arena: 1.5GiB\n"
                                  "  encoded: 100 MB\n"
                                  "  scratch: 70MiB\n"
@@ -140,6 +187,7 @@ static const char everything[] = "# a comment\n"
 static void assert_everything(const struct config *config)
 {
     assert_string_equal(config->socket_path, "/tmp/larder test/l.sock");
+    assert_int_equal(config->samples_bytes, 7 * GIB / 4);
     assert_int_equal(config->arena_bytes, 3 * GIB / 2);
     assert_int_equal(config->encoded_bytes, 100000000);
     assert_int_equal(config->scratch_bytes, 70 * CONFIG_MIB);
@@ -218,21 +266,17 @@ static void test_everything(void **state)
     assert_everything(config);
     for (size_t i = 0; i < CONFIG_SETTINGS; i++)
         assert_int_equal(config->source[i], CONFIG_FROM_FILE);
-    assert_int_equal(config->mark[SETTING_arena_bytes].line, 5);
+    assert_int_equal(config->mark[SETTING_arena_bytes].line, 6);
     assert_int_equal(config->mark[SETTING_arena_bytes].column, 10);
-    assert_int_equal(config->datasets[0].pipeline_at[1].line, 57);
+    assert_int_equal(config->datasets[0].pipeline_at[1].line, 58);
     assert_int_equal(config->datasets[0].pipeline_at[1].column, 9);
     config_destroy(config);
 }
 
 static char *dumped(const char *file)
 {
-    char *text = NULL;
-    size_t len = 0;
     struct config *config = parse(file);
-    FILE *out = open_memstream(&text, &len);
-    config_dump(config, out);
-    fclose(out);
+    char *text = dump(config);
     config_destroy(config);
     return text;
 }
@@ -242,7 +286,7 @@ static void test_dump_round_trip(void **state)
 {
     (void)state;
     char *text = dumped(everything);
-    assert_non_null(strstr(text, "  arena: 1610612736B  # file line 5, 1.5 GiB\n"));
+    assert_non_null(strstr(text, "  arena: 1610612736B  # file line 6, 1.5 GiB\n"));
     struct config *config = parse(text);
     assert_everything(config);
     config_destroy(config);
@@ -255,7 +299,7 @@ static void test_dump_of_least_scratch(void **state)
     (void)state;
     char *text = dumped("memory:\n  arena: 90%\n");
     struct config *config = parse(text);
-    assert_true(config->arena_bytes + config->encoded_bytes > 16 * GIB - CONFIG_SCRATCH_MIN);
+    assert_true(config->samples_bytes > 16 * GIB - CONFIG_SCRATCH_MIN);
     assert_int_equal(config->scratch_bytes, CONFIG_SCRATCH_MIN);
     config_destroy(config);
     free(text);
@@ -274,7 +318,7 @@ static void test_least_of_little_memory(void **state)
         if (config_parse("f.yaml", NULL, 0, &little[i], &config, &err) != 0)
             fail_msg("refused: %s", err.text);
         assert_int_equal(config->scratch_bytes, CONFIG_SCRATCH_MIN);
-        assert_true(config->arena_bytes >= CONFIG_MIB && config->encoded_bytes >= CONFIG_MIB);
+        assert_true(config->arena_bytes >= CONFIG_MIB && config_sure_bytes(config) >= CONFIG_MIB);
         config_destroy(config);
     }
 }
@@ -361,7 +405,7 @@ static void test_set(void **state)
     assert_string_equal(err.text, "socket.path: 'x.sock' is not an absolute path: write an absolute path or auto");
     assert_string_equal(config->socket_path, "/tmp/x.sock");
     assert_int_equal(config_set_on(config, &machine, "memory.encoded", "100%", &err), LARDER_EINVAL);
-    assert_int_equal(config->encoded_bytes, 16 * GIB / 10);
+    assert_int_equal(config_sure_bytes(config), 16 * GIB / 10);
     assert_int_equal(config_set_on(config, &machine, "memory.aren", "1GiB", &err), LARDER_EINVAL);
     assert_string_equal(err.text, "memory.aren: no such setting: `larder check --example` lists them all");
     assert_int_equal(config_set_on(config, &machine, "catalog.checkpoint", "none", &err), 0);
@@ -504,6 +548,7 @@ int main(void)
     set_environment();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_memory_for_samples),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_busy_machine),
         cmocka_unit_test(test_everything),

@@ -16,7 +16,7 @@ static const struct {
     {"memory:\n  aren: 1GiB\n", "f.yaml:2:3: memory.aren: no such setting: did you mean memory.arena?"},
     {"memory:\n  workers: 3\n", "f.yaml:2:3: memory.workers: no such setting: did you mean threads.workers?"},
     {"memory:\n  zzz: 3\n",
-     "f.yaml:2:3: memory.zzz: no such setting: `memory` has arena, encoded, decoded, scratch, linger"},
+     "f.yaml:2:3: memory.zzz: no such setting: `memory` has samples, arena, encoded, decoded, scratch, linger"},
     {"<<: {}\n", "f.yaml:1:1: <<: no such section: the sections are socket, memory, threads, redirect, limits, log, "
                  "metrics, control, catalog, jobs, cluster, storage, roots and datasets"},
     /* roots */
@@ -105,8 +105,11 @@ static const struct {
      "f.yaml:2:12: memory.encoded: memory.arena (4 GiB) and memory.encoded (14 GiB) together are more than the 16 GiB "
      "of memory this machine (or cgroup) has: make one smaller"},
     {"memory:\n  scratch: 11GiB\n",
-     "f.yaml:2:12: memory.scratch: memory.scratch (11 GiB), memory.arena and memory.encoded together are more than the "
-     "16 GiB of memory this machine (or cgroup) has: make one smaller"},
+     "f.yaml:2:12: memory.scratch: memory.scratch (11 GiB) and memory.samples (memory.arena and memory.encoded) "
+     "together are more than the 16 GiB of memory this machine (or cgroup) has: make one smaller"},
+    {"memory:\n  samples: 2GiB\n  arena: 2GiB\n",
+     "f.yaml:3:10: memory.arena: memory.arena (2 GiB) leaves less than 1 MiB of memory.samples (2 GiB) for samples as "
+     "they lie on disk: make it smaller, or memory.samples larger"},
     {"memory:\n  scratch: 15MiB\n",
      "f.yaml:2:12: memory.scratch: 15MiB is out of range (it is 15 MiB): write a size from 16 MiB to 64 TiB"},
     {"redirect:\n  width: \"half\"\n", "f.yaml:2:10: redirect.width: 'half' is not a whole number: write a whole "

@@ -42,6 +42,9 @@ json_t *status_at(const struct made *made, int after)
         json_object_set_new(json_object_get(status, "daemon"), "settings",
                             json_pack("{s:i,s:i,s:f}", "threads.workers", made->workers, "threads.loaders",
                                       made->loaders, "jobs.quota", made->quota));
+    if (made->moves)
+        json_object_set_new(json_object_get(status, "memory"), "samples",
+                            json_pack("{s:I,s:b}", "budget_bytes", (json_int_t)2 << 30, "moves", 1));
     if (made->forms)
         json_object_update_new(json_object_get(json_object_get(status, "memory"), "encoded"),
                                json_pack("{s:i,s:i}", "decoded_samples", made->forms, "decoded_bytes",

@@ -14,7 +14,8 @@ struct made {
     double cpu_s; /* of the daemon, in that second */
     int delivered;
     int prefetch, ranks, ranks_there;
-    bool fits; /* memory.encoded could hold the dataset */
+    bool fits;  /* memory.encoded could hold the dataset */
+    bool moves; /* room moves between prepared and encoded samples */
     /* The settings, 0: the status does not have them; what the governor makes of them; 4 and 8 where it is 0. */
     int workers, loaders, preparers_now, loaders_now;
     double quota;

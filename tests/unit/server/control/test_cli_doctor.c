@@ -114,9 +114,9 @@ static void doctor_advises_what_helps(void **state)
         const char *of, *todo;
     } rows[] = {
 #define SOUND .memory_bytes = 1000, .available_bytes = 500
-        {4, 950, 20, 4096, {.cores = 8, SOUND}, "memory", "lower memory.arena or memory.encoded before the kernel"},
+        {4, 950, 20, 4096, {.cores = 8, SOUND}, "memory", "lower memory.samples before the kernel"},
         {4, 500, 20, 4096, {.cores = 8, SOUND, .limit_bytes = 400}, "memory", "raise the cgroup's limit"},
-        {4, 950, 20, 4096, {.cores = 8, SOUND, .limit_bytes = 4000}, "memory", "memory.encoded before the kernel"},
+        {4, 950, 20, 4096, {.cores = 8, SOUND, .limit_bytes = 4000}, "memory", "memory.samples before the kernel"},
         {4, 500, 20, 256, {.cores = 8, SOUND}, "descriptors", "LimitNOFILE=65536"},
         {4, 500, 65000, 65536, {.cores = 8, SOUND}, "descriptors", "LimitNOFILE=131072"},
         {4,
@@ -148,7 +148,7 @@ static void doctor_advises_what_helps(void **state)
          4096,
          {.cores = 8, .memory_bytes = 1000, .available_bytes = 10},
          "page cache",
-         "end programs that take much, or lower memory.arena"},
+         "end programs that take much, or lower memory.samples"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct doctor_report report = judged_of(rows[i].workers, rows[i].arena, rows[i].open_fds, rows[i].max_fds,

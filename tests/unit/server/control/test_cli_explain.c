@@ -47,6 +47,8 @@ static void names_causes(void **state)
     assert_true(told.waits > 0.69 && told.waits < 0.71);
     assert_non_null(strstr(told.change, "raise memory.encoded from 1.0 GiB to 10.0 GiB"));
     assert_non_null(strstr(told.figure, "a sample takes 2.0 ms to load, its storage may have 8 reads at once"));
+    told = explained(&(struct made){NORMAL, .load_s = 0.6, .fits = true, .moves = true}, 0);
+    assert_non_null(strstr(told.change, "raise memory.samples from 2.0 GiB to 11.0 GiB: then each file is read once"));
     told = explained(&(struct made){NORMAL, .load_s = 0.6}, 0);
     assert_string_equal(told.cause, "source");
     assert_non_null(strstr(told.change, "a storage class on a fast disk"));

@@ -26,7 +26,8 @@ static const char expected_json[] =
     "\"prepared_per_delivered\":0.5,\"redirected\":{\"prepared\":11,\"encoded\":13},\"delivered_from\":{\"prepared\":"
     "1400,\"encoded\":900,\"read\":500},\"bad\":{\"unreadable\":2,\"not_an_"
     "image\":0,\"corrupt\":1},\"prepare_s\":0.0},"
-    "\"memory\":{\"arena\":{\"budget_bytes\":4294967296,\"reserved_bytes\":3221225472,\"used_bytes\":1073741824,"
+    "\"memory\":{\"samples\":{\"budget_bytes\":5368709120,\"moves\":true},\"arena\":{\"budget_bytes\":4294967296,"
+    "\"reserved_bytes\":3221225472,\"used_bytes\":1073741824,"
     "\"pinned_bytes\":536870912,"
     "\"quota_bytes\":2147483648},\"encoded\":{\"budget_bytes\":1073741824,\"used_bytes\":268435456,\"decoded_"
     "bytes\":3000,\"decoded_samples\":2,\"look_ahead_"
@@ -171,6 +172,7 @@ static void test_metrics(void **state)
         "\nlarder_source_retries_total 17\n",
         "\nlarder_jobs_waiting_for_source 1\n",
         "\nlarder_arena_budget_bytes 4294967296\n",
+        "\nlarder_samples_budget_bytes 5368709120\n",
         "\nlarder_job_look_ahead_batches{job=\"train-a\"} 3\n",
         "\nlarder_look_ahead_shortened_total 6\n",
         "\nlarder_evictions_total{form=\"prepared\"} 7\nlarder_evictions_total{form=\"encoded\"} 9\n",

@@ -56,6 +56,7 @@ static bool see(void *ctx, const struct engine_action *action)
         world.returns++;
     } else if (action->type == ENGINE_RESERVE) {
         reserved(scene, action->reserve.bytes);
+        return true;
     } else if (action->type == ENGINE_DELIVER) {
         for (uint32_t i = 0; i < action->deliver.count; i++)
             assert_true(world.there[action->deliver.entries[i].offset / SLOT_KIB]);
