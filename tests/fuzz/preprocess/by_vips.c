@@ -11,7 +11,9 @@
 #include "preprocess/decode/turn.h"
 
 #define PIXELS_MAX (1 << 20)
-#define PNG_BITS 24 /* offset of a PNG's bit depth; the color type follows */
+#define PNG_BITS 24  /* offset of a PNG's bit depth; the color type follows */
+#define GIF_TABLE 10 /* offset of what a GIF says of its table of colours, which is behind its head */
+#define GIF_HEAD_BYTES 13
 
 /* An open image, pulled row by row. */
 struct source {
@@ -38,13 +40,21 @@ static void start(void)
     started = true;
 }
 
-/* What is behind a GIF's transparent pixels libvips does not tell, so it is told that there are none. */
+/* What is behind a GIF's transparent pixels libvips does not tell, so it is told that there are none: in each control
+ * before the first image. The same bytes elsewhere, as in the table of colours, are something else. */
 static void make_opaque(uint8_t *bytes, size_t len_bytes)
 {
-    static const uint8_t control[] = {'!', 0xf9, 4};
-    uint8_t *at = memmem(bytes, len_bytes, control, sizeof control);
-    if (len_bytes > 4 && memcmp(bytes, "GIF8", 4) == 0 && at && (size_t)(at - bytes) + sizeof control < len_bytes)
-        at[sizeof control] &= 0xfe;
+    if (len_bytes < GIF_HEAD_BYTES || memcmp(bytes, "GIF8", 4) != 0)
+        return;
+    uint8_t table = bytes[GIF_TABLE];
+    size_t at = GIF_HEAD_BYTES + (table & 0x80 ? (size_t)3 * (2u << (table & 7)) : 0);
+    while (at + 3 < len_bytes && bytes[at] == '!') {
+        if (bytes[at + 1] == 0xf9 && bytes[at + 2] == 4)
+            bytes[at + 3] &= 0xfe;
+        for (at += 2; at < len_bytes && bytes[at]; at += bytes[at] + (size_t)1)
+            ;
+        at++;
+    }
 }
 
 static bool known(const char *loader)

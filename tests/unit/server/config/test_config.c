@@ -184,6 +184,25 @@ static const char everything[] = "# a comment\n"
                                  "        - fraction: 0.5\n"
                                  "          seed: 3\n";
 
+static void assert_cluster(const struct config *config)
+{
+    assert_string_equal(config->cluster_name, "lab-1");
+    assert_string_equal(config->cluster_node, "node.7");
+    assert_int_equal(config->cluster_discovery, CONFIG_DISCOVERY_ETCD);
+    assert_int_equal(config->n_cluster_etcd, 2);
+    assert_string_equal(config->cluster_etcd[0].text, "https://etcd-0:2379");
+    assert_string_equal(config->cluster_etcd[1].text, "http://[::1]:2379");
+    assert_int_equal(config->n_cluster_nodes, 1);
+    assert_string_equal(config->cluster_nodes[0].text, "node-1:9451");
+    assert_string_equal(config->cluster_listen, "[::]:77");
+    assert_string_equal(config->cluster_advertise, "[fd00::7]:78");
+    assert_int_equal(config->cluster_security, CONFIG_SECURITY_NONE);
+    assert_string_equal(config->cluster_bundle, "/etc/larder/cluster.pem");
+    assert_true(config->cluster_insecure);
+    assert_int_equal(config->cluster_lease_s, 4);
+    assert_int_equal(config->cluster_spread, CONFIG_SPREAD_NEVER);
+}
+
 static void assert_everything(const struct config *config)
 {
     assert_string_equal(config->socket_path, "/tmp/larder test/l.sock");
@@ -226,21 +245,7 @@ static void assert_everything(const struct config *config)
     assert_false(config->control_enabled);
     assert_string_equal(config->checkpoint_dir, "/var/tmp/c");
     assert_true(config->job_quota_share == 0.125);
-    assert_string_equal(config->cluster_name, "lab-1");
-    assert_string_equal(config->cluster_node, "node.7");
-    assert_int_equal(config->cluster_discovery, CONFIG_DISCOVERY_ETCD);
-    assert_int_equal(config->n_cluster_etcd, 2);
-    assert_string_equal(config->cluster_etcd[0].text, "https://etcd-0:2379");
-    assert_string_equal(config->cluster_etcd[1].text, "http://[::1]:2379");
-    assert_int_equal(config->n_cluster_nodes, 1);
-    assert_string_equal(config->cluster_nodes[0].text, "node-1:9451");
-    assert_string_equal(config->cluster_listen, "[::]:77");
-    assert_string_equal(config->cluster_advertise, "[fd00::7]:78");
-    assert_int_equal(config->cluster_security, CONFIG_SECURITY_NONE);
-    assert_string_equal(config->cluster_bundle, "/etc/larder/cluster.pem");
-    assert_true(config->cluster_insecure);
-    assert_int_equal(config->cluster_lease_s, 4);
-    assert_int_equal(config->cluster_spread, CONFIG_SPREAD_NEVER);
+    assert_cluster(config);
     assert_int_equal(config->n_datasets, 2);
     const struct config_dataset *cats = config_dataset_find(config, "cats-1");
     assert_non_null(cats);
